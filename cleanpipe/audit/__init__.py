@@ -1,0 +1,1 @@
+"""Facts over the ledger and how they are shown."""

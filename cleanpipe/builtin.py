@@ -1,0 +1,101 @@
+"""The two steps that the core itself puts into every pipeline: ``decode`` before the first stage that reads markup,
+``normalise`` before the first that reads text. They are stages like any other, so the same fold drops and counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cleanpipe import batch as col
+from cleanpipe.errors import ConfigError
+from cleanpipe.io.documents import decode_batch
+from cleanpipe.stage import Outcome, Stage, Step, TextRule, option
+from cleanpipe.text.normalise import invisible_counts, normalise
+
+READ = "read"  # the reader's own name in ledger and audit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decode(Stage):
+    """Bytes to characters, once, by the charset that BOM, HTTP, markup or content tell."""
+
+    name: ClassVar[str] = "decode"
+    reads: ClassVar[frozenset[str]] = frozenset({col.BODY, col.MEDIA_TYPE, col.DECLARED_CHARSET})
+    writes: ClassVar[Mapping[str, pa.DataType]] = col.DECODED_COLUMNS
+    reasons: ClassVar[frozenset[str]] = frozenset({"replacement_encoding"})
+    consumes: ClassVar[frozenset[str]] = frozenset({col.BODY})
+
+    def open(self) -> Step:
+        """The step; nothing to load."""
+
+        def step(batch: pa.RecordBatch) -> Outcome:
+            decoded, drops = decode_batch(batch)
+            return Outcome(col.without_columns(decoded, self.consumes), drops=drops)
+
+        return step
+
+
+@dataclass(frozen=True, kw_only=True)
+class Normalise(Stage):
+    """The text rule of the recipe over every document: what is judged, hashed and cut from here on."""
+
+    name: ClassVar[str] = "normalise"
+    reads: ClassVar[frozenset[str]] = frozenset({col.MARKUP, col.MEDIA_TYPE})
+    reads_optional: ClassVar[frozenset[str]] = frozenset({col.SCRUBBED})
+    writes: ClassVar[Mapping[str, pa.DataType]] = col.TEXT_COLUMNS
+    reasons: ClassVar[frozenset[str]] = frozenset({"empty_text", "too_large"})
+    consumes: ClassVar[frozenset[str]] = frozenset({col.MARKUP, col.SCRUBBED, col.BODY})
+
+    rule: TextRule = normalise
+    max_text: int = option(
+        64 << 20, "largest text of a document, UTF-8 bytes", source="data-model: rows stay below a shard"
+    )
+
+    def open(self) -> Step:
+        """The step; nothing to load."""
+        return lambda batch: self._step(batch)
+
+    def _step(self, batch: pa.RecordBatch) -> Outcome:
+        scrubbed, markup = batch.column(col.SCRUBBED), batch.column(col.MARKUP)
+        bare = pc.and_(pc.is_null(scrubbed), pc.is_in(batch.column(col.MEDIA_TYPE), pa.array(sorted(col.HTML_TYPES))))
+        if pc.any(bare).as_py():
+            url = batch.column(col.URL)[pc.index(bare, True).as_py()]
+            raise ConfigError(f"html_scrub is switched off, but the input holds HTML ({url}): switch it on")
+        facts: dict[str, int] = {}
+        texts: list[str] = []
+        for raw in pc.coalesce(scrubbed, markup).to_pylist():
+            count_hidden(facts, "before", raw, invisible_counts)
+            texts.append(self.rule(raw))
+            count_hidden(facts, "after", texts[-1], invisible_counts)
+        encoded = [t.encode() for t in texts]
+        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+        sizes = np.fromiter(map(len, encoded), np.int64, len(texts))
+        columns = {
+            col.TEXT: pa.array(encoded, pa.large_binary()).cast(pa.large_string()),
+            col.LENGTH: pa.array(lengths),
+            col.BYTES: pa.array(sizes),
+            col.CONTENT_ID: pa.array([hashlib.sha256(e).digest()[:16] for e in encoded], col.ID),
+        }
+        drops = pa.array(
+            np.where(lengths == 0, "empty_text", "too_large"), mask=(lengths > 0) & (sizes <= self.max_text)
+        )
+        rest = col.without_columns(batch, self.consumes)
+        return Outcome(col.with_columns(rest, columns), drops=drops, facts=facts)
+
+
+def count_hidden(facts: dict[str, int], when: str, text: str, counter: Callable[[str], Mapping[str, int]]) -> None:
+    """Add one document's invisible controls, by code point, and whether it had any."""
+    found = counter(text)
+    for point, n in found.items():
+        key = f"{when} {point}"
+        facts[key] = facts.get(key, 0) + n
+    if found:
+        key = f"{when} documents"
+        facts[key] = facts.get(key, 0) + 1

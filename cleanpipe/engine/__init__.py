@@ -1,0 +1,1 @@
+"""What runs the units, and how their results are committed."""

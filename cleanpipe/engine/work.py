@@ -1,0 +1,180 @@
+"""What workers do: passes over units, shards, ledger parts. Each function publishes its outputs and returns a small dict."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from cleanpipe import batch as col
+from cleanpipe import ledger
+from cleanpipe.engine.base import Context, Progress, Result, Task
+from cleanpipe.engine.commit import Units
+from cleanpipe.engine.read import read_unit, unreadable
+from cleanpipe.engine.rows import final_rows, row_sizes, shard_schema, waiting_columns
+from cleanpipe.io.arrow import RowFile, TableWriter
+from cleanpipe.pipeline import Flow, Flowed, Pass
+from cleanpipe.quarantine import QUARANTINE_SCHEMA, failure_rows
+from cleanpipe.recipe import Recipe
+from cleanpipe.tally import Tally, add
+
+_opening = 0.0  # CPU seconds this process spent on opening stages and importing what they need
+
+
+def opening_seconds() -> float:
+    """CPU seconds that went into opening stages; no part of the work itself."""
+    return _opening
+
+
+class Opened:
+    """A recipe's passes and their opened flows, kept for the life of the worker."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        pipeline = recipe.pipeline()
+        self.passes: tuple[Pass, ...] = pipeline.validate()
+        self.scores = ledger.score_columns(pipeline.scores())
+        self.ledger = ledger.schema(pipeline.scores())
+        self.shard = shard_schema(pipeline.scores())
+        self._flows: dict[int, Flow] = {}
+
+    def flow(self, index: int) -> Flow:
+        """The opened flow of one pass."""
+        global _opening
+        if index not in self._flows:
+            began = time.process_time()
+            self._flows[index] = Flow(self.passes[index].stages, self.scores)
+            _opening += time.process_time() - began
+        return self._flows[index]
+
+
+@lru_cache(maxsize=2)
+def _opened(fingerprint: str) -> list[Opened]:
+    return []
+
+
+def opened(recipe: Recipe) -> Opened:
+    """The recipe opened in this process; the same object each time."""
+    from cleanpipe.recipe import fingerprint
+
+    held = _opened(fingerprint(recipe.canonical()))
+    if not held:
+        held.append(Opened(recipe))
+    return held[0]
+
+
+class UnitFiles:
+    """The files that one pass makes of one unit, under one attempt's names."""
+
+    def __init__(self, context: Context, index: int, key: str) -> None:
+        have = opened(context.recipe)
+        self.last = index == len(have.passes) - 1
+        self.units = Units(context.work, f"pass{index}")
+        home, attempt = self.units.home(key), self.units.attempt()
+        rows = have.shard if self.last else pa.schema(list(waiting_columns(have.passes, index).items()))
+        schemas = {
+            "rows": rows,
+            "fates": have.ledger if index == 0 else _fates_schema(have.scores),
+            "quarantine": QUARANTINE_SCHEMA,
+        }
+        if self.last:
+            schemas["sizes"] = pa.schema([("rows", pa.int64()), ("bytes", pa.int64())])
+        self.files = {role: TableWriter(home / f"{attempt}-{role}.arrow", schema) for role, schema in schemas.items()}
+        self.shard = have.shard
+
+    def take(self, flowed: Flowed, entered: pa.RecordBatch) -> pa.Table:
+        """Write what came through; the fates of what entered, with the number of rows that each became."""
+        self.files["quarantine"].write(failure_rows(flowed, entered))
+        out = final_rows(flowed.rows, self.shard) if self.last else flowed.rows
+        self.files["rows"].write(out)
+        if self.last:
+            self.files["sizes"].write(row_sizes(out, flowed.origin, self.shard))
+        counts = np.bincount(flowed.origin, minlength=entered.num_rows)
+        windows = pa.array(counts, pa.int32(), mask=(counts == 0) | (not self.last))
+        return pa.Table.from_batches([flowed.fates]).append_column(col.WINDOWS, windows)
+
+    def close(self) -> dict[str, dict[str, Any]]:
+        """Role → name and size of each file, all durable."""
+        return {role: {"name": w.path.name, "bytes": w.close()} for role, w in self.files.items()}
+
+
+def run_pass(context: Context, task: Task, progress: Progress) -> Result:
+    """One pass over one unit: rows that came through, a fate for each that entered, what was quarantined."""
+    index, unit = int(task.args["pass"]), int(task.args["unit"])
+    flow = opened(context.recipe).flow(index)
+    files = UnitFiles(context, index, task.key)
+    tally: Tally = {}
+    before, cost = dict(flow.cost), dict[str, float]()
+
+    def take(flowed: Flowed, entered: pa.RecordBatch) -> pa.Table:
+        add(tally, flowed.tally)
+        return files.take(flowed, entered)
+
+    facts: Mapping[str, Any] = {}
+    if index == 0:
+        sinks = files.files["fates"], files.files["quarantine"]
+        facts = read_unit(context, context.inputs[unit], flow, take, *sinks, tally, progress, cost)
+    else:
+        for batch in _waiting(context, task):
+            files.files["fates"].write(take(flow.run(batch), batch))
+    cost |= {name: seconds - before[name] for name, seconds in flow.cost.items()}
+    counts = {"rows": files.files["rows"].rows, "entered": files.files["fates"].rows}
+    result: Result = {"files": files.close(), "tally": tally, "facts": facts, "stage_seconds": cost, **counts}
+    files.units.commit(task.key, result)
+    return result
+
+
+def failed_unit(context: Context, unit: int, key: str, message: str) -> Result:
+    """Outputs of an input that could not be read at all: no documents, one damaged range. They are not committed, so
+    that the next start tries the input again.
+    """
+    source = context.inputs[unit]
+    files = UnitFiles(context, 0, key)
+    tally: Tally = {}
+    facts = unreadable(source, message, files.files["fates"], files.files["quarantine"], tally)
+    counts = {"rows": 0, "entered": 1}
+    return {"files": files.close(), "tally": tally, "facts": facts, "stage_seconds": {}, **counts}
+
+
+def _waiting(context: Context, task: Task) -> Iterator[pa.RecordBatch]:
+    """Rows that wait before this pass, with what the meeting says of each."""
+    source = RowFile(context.work / task.args["rows"])
+    answers = RowFile(context.work / task.args["answers"]).table()
+    at = 0
+    for batch in source.batches():
+        said = answers.slice(at, batch.num_rows).combine_chunks().to_batches()
+        at += batch.num_rows
+        columns = {n: said[0].column(n) for n in answers.schema.names} if said else {}
+        yield col.with_columns(batch, columns)
+
+
+def _fates_schema(scores: Mapping[str, pa.DataType]) -> pa.Schema:
+    return pa.schema(
+        [
+            (col.FATE, pa.string()),
+            (col.STAGE, pa.string()),
+            (col.REASON, pa.string()),
+            *scores.items(),
+            (col.WINDOWS, pa.int32()),
+        ]
+    )
+
+
+def _publish(name: str) -> Callable[[Context, Task, Progress], Result]:
+    def run(context: Context, task: Task, progress: Progress) -> Result:
+        from cleanpipe.engine import publish
+
+        function: Callable[[Context, Task], Result] = getattr(publish, name)
+        return function(context, task)
+
+    return run
+
+
+WORK: Mapping[str, Callable[[Context, Task, Progress], Result]] = {
+    "pass": run_pass,
+    "shard": _publish("write_shard_unit"),
+    "ledger": _publish("write_ledger_unit"),
+}

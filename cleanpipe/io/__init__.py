@@ -1,0 +1,1 @@
+"""The outside world: archives, stores, Arrow and text files."""

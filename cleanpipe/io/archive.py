@@ -1,0 +1,130 @@
+"""Reading archives: WARC, WET, WAT and ARC, gzip, zstd or plain, told apart by their bytes.
+
+    for item in (reader := read_archive("crawl.warc.gz")):
+        ...  # RawRecord or Damage, in offset order
+    reader.facts  # complete now
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
+
+from cleanpipe.errors import ConfigError
+from cleanpipe.io.bytesource import ByteSource
+from cleanpipe.io.fast_reader import Handover, fast_records
+from cleanpipe.io.heads import WARC
+from cleanpipe.io.member_reader import Item, MemberReader, container, heads_of
+from cleanpipe.io.record import OFFSET_IN_FILE, OFFSET_INFLATED, Damage, RawRecord, ReadFacts, ReadLimits
+from cleanpipe.io.views import GzipMember
+
+READERS = ("fast", "member", "warcio")
+_DEFAULT = ReadLimits()
+
+
+class ArchiveReader:
+    """Items of one file in offset order; read once. ``facts`` is complete when the iteration has ended."""
+
+    def __init__(self, uri: str, reader: str, limits: ReadLimits, progress: Callable[[int], None] | None) -> None:
+        self.uri, self._reader, self._limits, self._progress = uri, reader, limits, progress
+        self.facts = ReadFacts(records={}, reader=reader)
+
+    def __iter__(self) -> Iterator[Item]:
+        """Opens the file.
+
+        Raises:
+            ShardError: it cannot be opened or read; whatever its bytes are, they raise nothing.
+        """
+        facts, counts = self.facts, Counter[str]()
+        with ByteSource(self.uri, self._progress) as source:
+            facts.file_bytes = source.size
+            for item in self._items(source):
+                if isinstance(item, RawRecord):
+                    counts[item.type] += 1
+                    facts.block_bytes += int(item.headers["content-length"]) if item.oversize else len(item.block)
+                yield item
+            facts.records = dict(sorted(counts.items()))
+            facts.sha256 = source.finish()
+
+    def _items(self, source: ByteSource) -> Iterator[Item]:
+        if not source.size:
+            yield Damage(0, 0, OFFSET_IN_FILE, "empty_file", "the file has no bytes")
+            return
+        handover = Handover(0, 0, None, "")
+        if records := self._trusted(source):
+            handover = yield from records
+        facts = self.facts
+        rest = MemberReader(source, self._limits, handover.offset, handover.inflated).items()
+        first = next(rest, None)
+        second = next(rest, None)
+        if first is not None:
+            proven = second is None and first == handover.pending
+            if not proven:
+                facts.reread = handover.reason or self._why(first, records is not None)
+                facts.reader = self._reader if handover.offset else "member"
+            yield first
+        if second is not None:
+            yield second
+        yield from rest
+
+    def _why(self, first: Item, tried: bool) -> str:
+        if not tried or (isinstance(first, RawRecord) and first.offset == 0):
+            return ""
+        return f"the file does not end with the record at {first.offset}"
+
+    def _trusted(self, source: ByteSource) -> Generator[RawRecord, None, Handover] | None:
+        """The quick reader asked for, where the file is of a kind that it reads."""
+        if self._reader == "member":
+            return None
+        kind = container(bytes(source.at(0)[:4]))
+        start = bytes(source.at(0)[:1024])
+        if kind == "gzip":
+            start = GzipMember(source, 0, lambda _source, _at: True).peek(0, 1024)
+        if self._reader == "warcio":
+            from cleanpipe.io.warcio_reader import warcio_records
+
+            return warcio_records(source, self._limits) if heads_of(start) and kind != "zstd" else None
+        # zstandard inflates as fast as FastWARC does, and ARC is unknown to it
+        return fast_records(source, self._limits, compressed=kind == "gzip") if kind != "zstd" and WARC.starts(start) else None
+
+
+def read_archive(
+    uri: str,
+    *,
+    reader: str = "fast",
+    limits: ReadLimits = _DEFAULT,
+    progress: Callable[[int], None] | None = None,
+) -> ArchiveReader:
+    """An iterable of the records and damages of one archive.
+
+    Args:
+        uri: local path or any URL that fsspec opens.
+        reader: "fast" (FastWARC, each record proven), "member" (the careful one), "warcio" (proven likewise).
+        limits: sizes at which a record is cut.
+        progress: called with the file bytes consumed so far, at most once a MiB, and at the end.
+
+    Raises:
+        ConfigError: no such reader. ShardError comes while iterating.
+    """
+    if reader not in READERS:
+        raise ConfigError(f"no reader {reader!r}: choose one of {', '.join(READERS)}")
+    return ArchiveReader(uri, reader, limits, progress)
+
+
+def read_one(uri: str, offset: int, length: int, offset_kind: str, *, limits: ReadLimits = _DEFAULT) -> Item:
+    """Reads one record again by what its RawRecord said, or a damaged range, which stays damaged.
+
+    Raises:
+        ShardError: the file cannot be opened or read.
+    """
+    with ByteSource(uri) as source:
+        if offset_kind == OFFSET_INFLATED:
+            for item in MemberReader(source, limits).items():
+                if item.offset_kind == offset_kind and item.offset == offset:
+                    return item
+        elif 0 <= offset < source.size:
+            source.clip(offset + length)
+            items = list(MemberReader(source, limits, offset).items())
+            if len(items) == 1:
+                return items[0]
+        return Damage(offset, length, offset_kind, "no_record_head", "no single record lies here")

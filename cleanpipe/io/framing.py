@@ -1,0 +1,180 @@
+"""Cuts an uncompressed stream into records and the gaps between them.
+
+What decides, in this order: a head stands where a record must begin; its Content-Length is honoured, so a head quoted
+in a text stays text; and the record is believed if behind its block, after any blank lines, the stream ends or another
+head begins, or if the blank lines that close a record stand there. A record that fails this is a gap up to the next
+head that passes it. Blank lines belong to the record before them, at the start of the stream to the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cleanpipe.io.heads import Head, Heads
+from cleanpipe.io.record import ReadLimits
+from cleanpipe.io.views import View
+
+_FIRST, _SEARCH, _OVERLAP = 4096, 1 << 18, 1 << 14
+_NOTHING = "blank"
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A record (``head`` is set) or a gap (``error`` is set) at ``offset`` of the stream, ``length`` bytes long."""
+
+    offset: int
+    length: int
+    head: Head | None = None
+    block: bytes = b""
+    oversize: bool = False
+    error: str = ""
+    message: str = ""
+
+    @property
+    def blank(self) -> bool:
+        """Whether it holds blank lines and nothing else."""
+        return self.error == _NOTHING
+
+
+class Framer:
+    """Frames of one view, in order and without holes; memory is bounded by ``max_body + max_head``."""
+
+    def __init__(self, view: View, heads: Heads, limits: ReadLimits) -> None:
+        self._view, self._heads = view, heads
+        self._max_head, self._cap = limits.max_head, limits.max_body + limits.max_head
+
+    def frames(self) -> Iterator[Frame]:
+        """Records and gaps; together they tile the stream."""
+        view, start, seen = self._view, 0, False
+        at = view.after_blank(0)
+        while view.reaches(at):
+            head = self._head(at)
+            frame = self._record(start, at, head) if head else None
+            if frame is not None:
+                seen = True
+            else:
+                found = self.search(max(at + (head.size if head else 1), view.first()))
+                error, message = self._reason(head, last=found is None, seen=seen)
+                stop = view.end() if found is None else found
+                frame = Frame(start, stop - start, error=error, message=message)
+            yield frame
+            start = at = frame.offset + frame.length
+            view.discard(at)
+        if at > start:
+            yield Frame(start, at - start, error=_NOTHING)
+
+    @staticmethod
+    def _reason(head: Head | None, *, last: bool, seen: bool) -> tuple[str, str]:
+        if head is None:
+            return ("trailing_bytes" if last and seen else "no_record_head"), "no record head where one must stand"
+        if not head.closed:
+            return "cut", "the record head has no end"
+        if head.length is None:
+            return "no_record_head", "the record head has no usable Content-Length"
+        return "short_block", f"Content-Length {head.length} does not fit the block"
+
+    def _head(self, at: int) -> Head | None:
+        size = _FIRST
+        while True:
+            data = self._view.peek(at, size)
+            if self._heads.complete(data):
+                return self._heads.parse(data)
+            if len(data) < size:  # the stream ends inside the head
+                return self._heads.parse(data)
+            if size >= self._max_head:
+                return None
+            size = min(size * 8, self._max_head)
+
+    def _record(self, start: int, at: int, head: Head) -> Frame | None:
+        """The record at ``at``, or None if what follows its block disproves its length."""
+        view, body, length = self._view, at + head.size, head.length
+        if not head.closed:  # cut behind its last line: nothing is missing if no block was announced
+            whole = length == 0 and not view.peek(body, 1) and view.peek(body - 1, 1) == b"\n"
+            return Frame(start, body - start, head) if whole else None
+        if length is None:
+            return self._unsized(start, body, head)
+        need = min(length, self._cap)
+        block = view.peek(body, need)
+        while len(block) < need and view.extend():
+            block += view.peek(body + len(block), need - len(block))
+        stop = body + length
+        if len(block) < need:
+            return None
+        while length > need and not view.reaches(stop - 1):
+            if not view.extend():
+                return None
+        blank = view.peek(stop, 4)
+        after = view.after_blank(stop)
+        if not self._closed(head, after, blank):
+            return None
+        if not head.lf and length == need:
+            block = _without_closer(block, blank[: after - stop])
+        return Frame(start, after - start, head, block, length > need)
+
+    def _closed(self, head: Head, after: int, blank: bytes) -> bool:
+        closers = self._heads.closers if head.lf else self._heads.closers[:1]
+        return blank.startswith(closers) or not self._view.peek(after, 1) or self._starts(after)
+
+    def _starts(self, at: int) -> bool:
+        return self._heads.starts(self._view.peek(at, 32)) or self._heads.starts(self._view.peek(at, _OVERLAP))
+
+    def _unsized(self, start: int, body: int, head: Head) -> Frame | None:
+        """A record that does not say its length: believed if its block is empty, or if only one can be meant."""
+        view, size = self._view, self._max_head if self._view.whole_file else self._cap
+        block = view.peek(body, size + 1)
+        text = block.lstrip(b"\r\n")
+        if len(block) <= size or text:
+            after = body + len(block) - len(text)
+            if not text or self._starts(after):
+                return Frame(start, after - start, head)
+        if view.whole_file and head.type != "arc_header":
+            return None
+        stop = next((m.start() for m in self._heads.candidates.finditer(block) if self._passes(body + m.start())), -1)
+        if stop < 0 and len(block) <= size:
+            stop = len(block)
+        elif stop < 0 or head.type != "arc_header":
+            return None
+        block = block[:stop]
+        for closer in (b"\r\n\r\n", b"\n\n", b"\r\n", b"\n"):
+            if block.endswith(closer):
+                block = block[: -len(closer)]
+                break
+        return Frame(start, body + stop - start, head, block)
+
+    def search(self, offset: int) -> int | None:
+        """Offset of the next head at a line's start, at or after ``offset``, whose record passes; None if none does."""
+        view = self._view
+        at = max(offset - 1, view.first())  # the line end before it counts
+        while True:
+            data = view.peek(at, _SEARCH)
+            for match in self._heads.candidates.finditer(data):
+                if at + match.start() >= offset and self._passes(at + match.start()):
+                    return at + match.start()
+            if len(data) < _SEARCH:
+                return None
+            at += _SEARCH - _OVERLAP
+            view.discard(at)
+
+    def _passes(self, at: int) -> bool:
+        head = self._head(at)
+        if head is None or not head.known or not head.closed or head.length is None:
+            return False
+        if head.length > self._cap:
+            return True
+        view, stop = self._view, at + head.size + head.length
+        tail = view.peek(stop, _FIRST)
+        if not tail:
+            return bool(view.peek(stop - 1, 1))
+        rest = tail.lstrip(b"\r\n")
+        closers = self._heads.closers if head.lf else self._heads.closers[:1]
+        return not rest or tail.startswith(closers) or self._heads.starts(rest)
+
+
+def _without_closer(block: bytes, blank: bytes) -> bytes:
+    """Takes off the first half of a CRLF that an announced length one (or three) too large has cut in two."""
+    if blank == b"\n\r\n" and block.endswith(b"\r"):
+        return block[:-1]
+    if blank == b"\n" and block.endswith(b"\r\n\r"):
+        return block[:-3]
+    return block

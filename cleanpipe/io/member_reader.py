@@ -1,0 +1,260 @@
+"""The careful reader: every gzip member and zstd frame on its own, so that a broken one costs itself alone.
+
+Ranges tile the file: each byte belongs to one record or one damage. Empty members, skippable frames and members of
+blank lines belong to the item before them, at the start of the file to the first. Where one member holds several
+records, they and the gaps between them count inflated bytes (``offset_kind`` "inflated": bytes of all members from the
+start of the file) and tile the inflated member in the same way; its compressed bytes are then theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import zstandard
+
+from cleanpipe.io.arc import ARC, starts_arc
+from cleanpipe.io.bytesource import ByteSource
+from cleanpipe.io.framing import Frame, Framer
+from cleanpipe.io.heads import WARC, Heads
+from cleanpipe.io.record import OFFSET_IN_FILE, OFFSET_INFLATED, Damage, RawRecord, ReadLimits
+from cleanpipe.io.views import GZIP_MAGIC, ZSTD_MAGIC, GzipMember, MemberView, PlainView, ZstdFrame
+
+_HOLD = 16 << 20  # bytes of a shared member's records held back until its checksum is known
+_SKIPPABLE = frozenset(range(0x50, 0x60))
+_DICTIONARY = b"\x5d\x2a\x4d\x18"
+
+Item = RawRecord | Damage
+
+
+@dataclass(frozen=True, slots=True)
+class _Padding:
+    """Bytes that hold nothing: they join a neighbour."""
+
+    offset: int
+    length: int
+
+
+def container(head: bytes) -> str:
+    """ "gzip", "zstd" or "plain", by the first bytes, never by a name."""
+    if head.startswith(GZIP_MAGIC):
+        return "gzip"
+    if head.startswith(ZSTD_MAGIC) or _skippable(head):
+        return "zstd"
+    return "plain"
+
+
+def _skippable(head: bytes) -> bool:
+    return len(head) >= 4 and head[0] in _SKIPPABLE and head[1:4] == _DICTIONARY[1:]
+
+
+def heads_of(data: bytes) -> Heads | None:
+    """The kind of archive whose record begins ``data``, blank lines aside; None if none does."""
+    data = data.lstrip(b"\r\n")
+    if WARC.starts(data):
+        return WARC
+    return ARC if starts_arc(data) else None
+
+
+class MemberReader:
+    """Items of one file from ``start`` on.
+
+    start: offset of a member, or of a record in a plain file. inflated: bytes that the members before it inflate to.
+    """
+
+    def __init__(self, source: ByteSource, limits: ReadLimits, start: int = 0, inflated: int = 0) -> None:
+        self._source, self._limits = source, limits
+        self._start, self._inflated, self._next, self._good = start, inflated, start, start > 0
+        self._kind = container(bytes(source.at(0)[:4]))
+        self._dictionary = self._leading_dictionary() if self._kind == "zstd" else None
+
+    def items(self) -> Iterator[Item]:
+        """Records and damages in offset order, neighbouring damages joined."""
+        return self._joined(self._plain() if self._kind == "plain" else self._members())
+
+    def _joined(self, items: Iterator[Item | _Padding]) -> Iterator[Item]:
+        last: Item | None = None
+        lead = -1
+        for item in items:
+            if isinstance(item, _Padding):
+                if last is not None and last.offset_kind == OFFSET_IN_FILE and last.offset + last.length == item.offset:
+                    last = replace(last, length=last.length + item.length)
+                elif lead < 0:
+                    lead = item.offset
+                continue
+            if lead >= 0:
+                if item.offset_kind == OFFSET_IN_FILE:
+                    item = replace(item, offset=lead, length=item.length + item.offset - lead)
+                lead = -1
+            if isinstance(last, Damage) and isinstance(item, Damage) and _neighbours(last, item):
+                last = replace(last, length=last.length + item.length)
+                continue
+            if last is not None:
+                yield last
+            last = item
+        if last is not None:
+            yield last
+        elif lead >= 0:
+            yield Damage(lead, self._source.size - lead, OFFSET_IN_FILE, "empty_file", "nothing but empty members")
+
+    def _plain(self) -> Iterator[Item | _Padding]:
+        source = self._source
+        view = _Shifted(source, self._start)
+        heads = heads_of(view.peek(0, 1 << 16))
+        if heads is None:
+            arc = Framer(view, ARC, self._limits).search(0)
+            warc = Framer(view, WARC, self._limits).search(0) if arc is not None else None
+            heads = ARC if arc is not None and (warc is None or arc < warc) else WARC
+        for frame in Framer(view, heads, self._limits).frames():
+            if frame.blank:
+                yield _Padding(self._start + frame.offset, frame.length)
+            else:
+                yield _item(frame, self._start, OFFSET_IN_FILE)
+
+    def _members(self) -> Iterator[Item | _Padding]:
+        source, at = self._source, self._start
+        while at < source.size:
+            head = self._bytes(at, 8)
+            if self._kind == "zstd" and _skippable(head):
+                size = 8 + int.from_bytes(head[4:8], "little")
+                if len(head) == 8 and at + size <= source.size:
+                    yield _Padding(at, size)
+                    at += size
+                    continue
+            if head.startswith(self._magic):
+                yield from self._member(at)
+                at = self._next
+                continue
+            stop = self._resync(at + 1)
+            error = "bad_zstd" if self._kind == "zstd" else "bad_gzip"
+            if stop == source.size:
+                error = "cut" if self._magic.startswith(head) else "trailing_bytes" if self._good else "no_record_head"
+            yield Damage(at, stop - at, OFFSET_IN_FILE, error, "no compressed member begins here")
+            at = stop
+
+    def _member(self, at: int) -> Iterator[Item | _Padding]:
+        view = self._open(at, self._starts_record)
+        heads = heads_of(view.peek(0, 1 << 16)) or WARC
+        held: list[Frame] = []
+        size, released, end = 0, False, 0
+        for frame in Framer(view, heads, self._limits).frames():
+            held.append(frame)
+            size += len(frame.block)
+            if len(held) > 1 and (released or size > _HOLD):
+                for early in held[:-1]:
+                    yield _item(early, self._inflated, OFFSET_INFLATED)
+                del held[:-1]
+                released = True
+        end = view.end()
+        self._next = view.stop
+        if view.failure:
+            yield from self._broken(view, held, released=released)
+        elif released or len(held) > 1:
+            for frame in held:
+                yield _item(frame, self._inflated, OFFSET_INFLATED)
+        elif not held or held[0].blank:
+            yield _Padding(at, view.stop - at)
+        else:
+            yield _item(replace(held[0], offset=0, length=view.stop - at), at, OFFSET_IN_FILE)
+        self._good = True
+        self._inflated += end
+
+    def _broken(self, view: MemberView, held: list[Frame], *, released: bool) -> Iterator[Item]:
+        """What can be kept of a member that does not inflate to its end, or to something else than was packed."""
+        at, wrong_sum = view.offset, view.failure == "bad_crc"
+        if not (wrong_sum and (view.stop == self._source.size or self._valid(view.stop))):
+            self._next = self._resync(at + 1)
+        where = f"{view.message} (at {view.stop} of the file)"
+        records = [frame for frame in held if frame.head]
+        if not released and (wrong_sum or len(held) < 2 or not records):
+            yield Damage(at, self._next - at, OFFSET_IN_FILE, view.failure, where)
+            return
+        if wrong_sum:
+            for frame in held:
+                yield _item(frame, self._inflated, OFFSET_INFLATED)
+            yield Damage(view.stop, self._next - view.stop, OFFSET_IN_FILE, view.failure, where)
+            return
+        end = view.end()
+        if records and held[-1].head and view.failure != "cut":
+            held.pop()  # it touches the break: its last bytes may be the break's
+        elif held and not held[-1].head:
+            held.pop()
+        for frame in held:
+            yield _item(frame, self._inflated, OFFSET_INFLATED)
+        last = held[-1].offset + held[-1].length if held else view.first()
+        yield Damage(self._inflated + last, end - last, OFFSET_INFLATED, view.failure, where)
+
+    @property
+    def _magic(self) -> bytes:
+        return ZSTD_MAGIC if self._kind == "zstd" else GZIP_MAGIC
+
+    def _bytes(self, at: int, size: int) -> bytes:
+        data = self._source.at(at)[:size]
+        return bytes(data) if len(data) == size else self._source.read_at(at, size)
+
+    def _resync(self, at: int) -> int:
+        """The next offset at which a member begins that holds a record, or none at all; else the end of the file."""
+        while (at := self._source.find(self._magic, at)) >= 0:
+            if self._valid(at):
+                return at
+            at += 1
+        return self._source.size
+
+    def _valid(self, at: int) -> bool:
+        if not self._bytes(at, 4).startswith(self._magic):
+            return False
+        view = self._open(at, self._starts_record)
+        data = view.peek(view.after_blank(0), 1 << 14)
+        return heads_of(data) is not None if data else not view.failure
+
+    def _open(self, at: int, starts_record: Callable[[ByteSource, int], bool]) -> MemberView:
+        if self._kind == "zstd":
+            return ZstdFrame(self._source, at, starts_record, self._dictionary)
+        return GzipMember(self._source, at, starts_record)
+
+    def _starts_record(self, _source: ByteSource, at: int) -> bool:
+        """Whether the member at ``at`` begins a record (and so continues none)."""
+        view = self._open(at, lambda _source, _at: True)
+        data = view.peek(0, 1 << 14)
+        return heads_of(data) is not None or (not data.strip(b"\r\n") and not view.reaches(len(data)))
+
+    def _leading_dictionary(self) -> zstandard.ZstdCompressionDict | None:
+        """The dictionary that may lie in the first, skippable frame of a WARC-zstd file, itself compressed or not."""
+        head = self._bytes(0, 8)
+        if head[:4] != _DICTIONARY or len(head) < 8:
+            return None
+        size = int.from_bytes(head[4:8], "little")
+        data = self._source.read_at(8, size) if size <= self._limits.max_body else b""
+        try:
+            if data.startswith(ZSTD_MAGIC):
+                data = zstandard.ZstdDecompressor().decompressobj().decompress(data)
+            return zstandard.ZstdCompressionDict(data) if data else None
+        except zstandard.ZstdError:
+            return None
+
+
+class _Shifted(PlainView):
+    """A plain file from ``start`` on."""
+
+    def __init__(self, source: ByteSource, start: int) -> None:
+        super().__init__(source)
+        self._shift = start
+
+    def peek(self, offset: int, size: int) -> bytes:
+        return super().peek(self._shift + offset, size)
+
+    def end(self) -> int:
+        return super().end() - self._shift
+
+
+def _neighbours(first: Damage, second: Damage) -> bool:
+    return first.offset_kind == second.offset_kind and first.offset + first.length == second.offset
+
+
+def _item(frame: Frame, base: int, kind: str) -> Item:
+    if frame.head is None:
+        return Damage(base + frame.offset, frame.length, kind, frame.error.replace("blank", "trailing_bytes"), frame.message)
+    head = frame.head
+    return RawRecord(
+        base + frame.offset, frame.length, kind, head.type, head.headers, frame.block, oversize=frame.oversize
+    )

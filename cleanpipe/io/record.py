@@ -1,0 +1,69 @@
+"""What an archive reader yields: records as they lie in the file, and ranges of bytes that hold none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+OFFSET_IN_FILE, OFFSET_INFLATED = "file", "inflated"
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """Sizes that decide a record's fate; never clocks.
+
+    max_body: bytes of a body, after every encoding is undone. expansion: the largest ratio of decoded to stored bytes
+    (judged only above 1 MiB of output). max_head: bytes of a WARC or HTTP head.
+    """
+
+    max_body: int = 64 * MIB
+    expansion: int = 1000
+    max_head: int = MIB
+
+
+@dataclass(frozen=True, slots=True)
+class RawRecord:
+    """One WARC or ARC record, framed, not interpreted.
+
+    type: WARC-Type in lower case ("" where missing); ARC records are "response", its head "arc_header".
+    headers: names in lower case; of a repeated name the first value; angle brackets and blanks stripped off the URI.
+        ARC heads arrive under the WARC names (warc-target-uri, warc-date, content-type, warc-ip-address).
+    block: the record block, at most ``max_body + max_head`` bytes of it. oversize: the block is longer than that.
+    offset, length: bytes in the file (or the inflated stream, see offset_kind) that re-read this record.
+    """
+
+    offset: int
+    length: int
+    offset_kind: str
+    type: str
+    headers: Mapping[str, str]
+    block: bytes
+    oversize: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A range that could not be read as records; its bytes can be re-read by offset and length.
+
+    error: a short class ("bad_gzip", "bad_crc", "cut", "no_record_head", "short_block", "trailing_bytes", "empty_file").
+    """
+
+    offset: int
+    length: int
+    offset_kind: str
+    error: str
+    message: str
+
+
+@dataclass(slots=True)
+class ReadFacts:
+    """Totals of one file, complete when the reader is exhausted; sums add over files."""
+
+    file_bytes: int = 0  # as the file lies
+    block_bytes: int = 0  # record blocks, uncompressed
+    records: dict[str, int] | None = None  # by type, documents and others
+    sha256: str = ""  # of the file's bytes
+    reader: str = ""  # the one whose records were used: "fast", "member", "warcio"
+    reread: str = ""  # why the fast reader was not trusted, "" if it was

@@ -1,0 +1,255 @@
+"""One uncompressed stream at a time, seen through a window: a plain file, a gzip member, a zstd frame.
+
+A view is read by offset and forgets what lies before ``discard``; so the parser above needs no file in memory, and
+memory is bounded by what the parser asks for, whatever a member inflates to.
+"""
+
+from __future__ import annotations
+
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import zstandard
+
+from cleanpipe.io.bytesource import CHUNK, ByteSource
+
+GZIP_MAGIC = b"\x1f\x8b\x08"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_STEP, _OUT = 1 << 15, 1 << 18  # compressed bytes given, inflated bytes taken at a time
+_BLANK = b"\r\n"
+
+
+class View(ABC):
+    """A stream of bytes by offset. ``failure`` says why it ended before its own end ("" if it did not)."""
+
+    failure = ""
+    whole_file = False
+
+    @abstractmethod
+    def peek(self, offset: int, size: int) -> bytes:
+        """``size`` bytes at ``offset``, fewer only at the end of the stream."""
+
+    def reaches(self, offset: int) -> bool:
+        """Whether a byte lies at ``offset``. What lies before it may be forgotten."""
+        return bool(self.peek(offset, 1))
+
+    def discard(self, offset: int) -> None:
+        """Nothing before ``offset`` is asked for any more."""
+
+    def extend(self) -> bool:
+        """Goes on into the next member, if that continues a record and starts none."""
+        return False
+
+    def first(self) -> int:
+        """The first offset that can still be read."""
+        return 0
+
+    def after_blank(self, offset: int) -> int:
+        """Offset of the first byte at or after ``offset`` that is neither CR nor LF, or the end of the stream."""
+        size = 64
+        while data := self.peek(offset, size):
+            rest = data.lstrip(_BLANK)
+            offset += len(data) - len(rest)
+            if rest:
+                break
+            self.discard(offset - 4)
+            size = 1 << 16
+        return offset
+
+    def end(self) -> int:
+        """The length of the stream; reads to its end."""
+        offset = self.first()
+        while data := self.peek(offset, _OUT):
+            offset += len(data)
+            self.discard(offset)
+        return offset
+
+
+class PlainView(View):
+    """A file that is not compressed."""
+
+    whole_file = True
+
+    def __init__(self, source: ByteSource) -> None:
+        self._source = source
+
+    def peek(self, offset: int, size: int) -> bytes:
+        if size >= CHUNK:
+            return self._source.read_at(offset, size)
+        data = self._source.at(offset)
+        if len(data) < size and offset + len(data) < self._source.size:
+            return self._source.read_at(offset, size)
+        return bytes(data[:size])
+
+    def end(self) -> int:
+        return self._source.size
+
+
+class MemberView(View):
+    """One gzip member or zstd frame, and those that continue a record begun in it.
+
+    offset, stop: where it begins in the file and, once its end was seen, where it ends. ``failure``: "bad_gzip", "bad_zstd"
+    (does not inflate), "bad_crc" (inflates to something else than was packed), "cut" (the file ends first).
+    """
+
+    def __init__(self, source: ByteSource, offset: int, starts_record: Callable[[ByteSource, int], bool]) -> None:
+        self.source, self.offset, self.stop = source, offset, offset
+        self.message = ""
+        self._starts_record = starts_record
+        self._window, self._base, self._ended = bytearray(), 0, False
+        self._position = offset
+        self._begin()
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Gets ready to read a member at ``self._position``."""
+
+    @abstractmethod
+    def _more(self) -> bytes:
+        """The next inflated bytes; sets ``_ended`` at the end or the break, ``stop`` and ``failure`` with it."""
+
+    def _fail(self, failure: str, message: str) -> None:
+        self._ended, self.failure, self.message, self.stop = True, failure, message, self._position
+
+    def peek(self, offset: int, size: int) -> bytes:
+        start = offset - self._base
+        if start < 0:
+            raise AssertionError("the view has forgotten these bytes")
+        while not self._ended and len(self._window) < start + size:
+            self._window += self._more()
+        return bytes(memoryview(self._window)[start : start + size])
+
+    def reaches(self, offset: int) -> bool:
+        while not self._ended and self._base + len(self._window) <= offset:
+            self._base += len(self._window)
+            self._window = bytearray(self._more())
+        return offset < self._base + len(self._window)
+
+    def discard(self, offset: int) -> None:
+        drop = min(offset - self._base, len(self._window))
+        if drop == len(self._window) or drop >= _OUT:
+            del self._window[:drop]
+            self._base += drop
+
+    def first(self) -> int:
+        return self._base
+
+    def drain(self) -> None:
+        """Reads to the end of the member, so that its checksum is judged."""
+        self.end()
+
+    def extend(self) -> bool:
+        if not self._ended or self.failure or self.stop >= self.source.size:
+            return False
+        if not self._continues() or self._starts_record(self.source, self.stop):
+            return False
+        self._ended, self._position = False, self.stop
+        self._begin()
+        return True
+
+    @abstractmethod
+    def _continues(self) -> bool:
+        """Whether another member begins at ``stop``."""
+
+
+class GzipMember(MemberView):
+    """A gzip member; its CRC and size are checked when its end is read."""
+
+    def _begin(self) -> None:
+        self._inflate = zlib.decompressobj(31)
+        self._fed = False
+
+    def _continues(self) -> bool:
+        return bytes(self.source.at(self.stop)[:3]) == GZIP_MAGIC
+
+    def _more(self) -> bytes:
+        out = b""
+        while not out and not self._ended:
+            tail = self._inflate.unconsumed_tail
+            data = tail or bytes(self.source.at(self._position)[:_STEP])
+            if not data:
+                out = self._inflate.flush()
+                if not self._inflate.eof:
+                    self._fail("cut", "the file ends inside a gzip member")
+                return out
+            before = self._inflate.copy() if self._fed else zlib.decompressobj(31)
+            try:
+                out = self._inflate.decompress(data, _OUT)
+            except zlib.error as error:
+                return self._replay(before, data, error)
+            self._fed = True
+            self._position += len(data) - len(self._inflate.unconsumed_tail) - len(self._inflate.unused_data)
+            if self._inflate.eof:
+                self._ended, self.stop = True, self._position
+        return out
+
+    def _replay(self, before: zlib._Decompress, data: bytes, error: zlib.error) -> bytes:
+        """zlib keeps back what it inflated in a call that failed: goes byte by byte up to the break."""
+        out = []
+        for at in range(len(data)):
+            try:
+                out.append(before.decompress(data[at : at + 1]))
+            except zlib.error:
+                self._position += at
+                break
+        text = str(error)
+        rest = 5 if "incorrect data check" in text else 1 if "incorrect length check" in text else 0  # of the trailer
+        self._position = min(self._position + rest, self.source.size)
+        self._fail("bad_crc" if rest else "bad_gzip", text.rpartition(": ")[2])
+        return b"".join(out)
+
+
+class ZstdFrame(MemberView):
+    """A zstd frame, read block by block: a block says its size and holds at most 128 KiB."""
+
+    def __init__(
+        self,
+        source: ByteSource,
+        offset: int,
+        starts_record: Callable[[ByteSource, int], bool],
+        dictionary: zstandard.ZstdCompressionDict | None = None,
+    ) -> None:
+        self._dictionary = dictionary
+        super().__init__(source, offset, starts_record)
+
+    def _begin(self) -> None:
+        self._inflate = zstandard.ZstdDecompressor(dict_data=self._dictionary).decompressobj()
+        self._header = True
+
+    def _continues(self) -> bool:
+        return bytes(self.source.at(self.stop)[:4]) == ZSTD_MAGIC
+
+    def _more(self) -> bytes:
+        out = b""
+        while not out and not self._ended:
+            try:
+                size = self._piece()
+                data = self._take(size)
+                if len(data) < size or not size:
+                    self._fail("cut", "the file ends inside a zstd frame")
+                    return out
+                out = self._inflate.decompress(data)
+            except zstandard.ZstdError as error:
+                wrong_sum = "checksum" in str(error).lower()
+                self._fail("bad_crc" if wrong_sum else "bad_zstd", str(error).rpartition(": ")[2])
+                return out
+            self._position += size
+            if self._inflate.eof:
+                self._ended, self.stop = True, self._position
+        return out
+
+    def _take(self, size: int) -> bytes:
+        data = self.source.at(self._position)[:size]
+        return bytes(data) if len(data) == size else self.source.read_at(self._position, size)
+
+    def _piece(self) -> int:
+        """Bytes of the next piece: the frame header, or a block with its header (and the checksum after the last)."""
+        if self._header:
+            self._header = False
+            head = self._take(18)
+            self._sum = zstandard.get_frame_parameters(head).has_checksum
+            return zstandard.frame_header_size(head)
+        word = int.from_bytes(self._take(3), "little")
+        last, kind, size = word & 1, word >> 1 & 3, word >> 3
+        return 3 + (1 if kind == 1 else size) + (4 if last and self._sum else 0)

@@ -1,0 +1,69 @@
+"""Quarantine: records and byte ranges that could not be treated, each with its error and the place to re-read it from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from cleanpipe import batch as col
+from cleanpipe.io.documents import FailedRecord
+from cleanpipe.pipeline import STAGE_ERROR, Flowed
+
+_PLACE = (col.DOC_ID, col.SOURCE, col.RECORD_OFFSET, col.RECORD_LENGTH, col.OFFSET_KIND, col.RECORD_ID, col.URL)
+_ERROR = ("error", "message", "trace")
+QUARANTINE_SCHEMA = pa.schema(
+    [(n, col.READ_COLUMNS[n]) for n in _PLACE]
+    + [(col.STAGE, pa.string()), (col.REASON, pa.string())]
+    + [(n, pa.string()) for n in _ERROR]  # class, text, first 16 hex digits of the traceback's SHA-256
+)
+
+
+def failure_rows(flowed: Flowed, entered: pa.RecordBatch) -> pa.RecordBatch:
+    """Quarantine rows of documents on which a step raised."""
+    index = pa.array([f.row for f in flowed.failures], pa.int32())
+    place = {n: _place(entered, n).take(index) for n in _PLACE}
+    stages = flowed.fates.column(col.STAGE).take(index)
+    failures = flowed.failures
+    rest = [
+        [STAGE_ERROR] * len(failures),
+        [f.error for f in failures],
+        [f.message for f in failures],
+        [f.trace for f in failures],
+    ]
+    columns = [*place.values(), stages, *(pa.array(r, pa.string()) for r in rest)]
+    return pa.RecordBatch.from_arrays(columns, schema=QUARANTINE_SCHEMA)
+
+
+def _place(rows: pa.RecordBatch, name: str) -> pa.Array:
+    return rows.column(name) if name in rows.schema.names else pa.nulls(rows.num_rows, col.READ_COLUMNS[name])
+
+
+def failed_rows(failed: Sequence[FailedRecord], stage: str) -> pa.RecordBatch:
+    """Quarantine rows of records and ranges that the reader could not turn into documents."""
+    columns: list[pa.Array] = []
+    for field in QUARANTINE_SCHEMA:
+        if field.name == col.STAGE:
+            columns.append(pa.array([stage] * len(failed), pa.string()))
+        elif field.name == "trace":
+            columns.append(pa.nulls(len(failed), pa.string()))
+        else:
+            columns.append(pa.array([getattr(f, field.name) for f in failed], field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=QUARANTINE_SCHEMA)
+
+
+def ledger_columns(failed: Sequence[FailedRecord], names: Sequence[str], stage: str) -> dict[str, pa.Array]:
+    """Ledger columns of the same."""
+    n = len(failed)
+    out = {name: pa.array([getattr(f, name, None) for f in failed], col.READ_COLUMNS[name]) for name in names}
+    out[col.FATE] = pa.array([col.QUARANTINED] * n, pa.string())
+    out[col.STAGE] = pa.array([stage] * n, pa.string())
+    out[col.REASON] = pa.array([f.reason for f in failed], pa.string())
+    return out
+
+
+def order(rows: pa.Table) -> pa.Table:
+    """In the order of the file."""
+    offsets = rows.column(col.RECORD_OFFSET).to_numpy()
+    return rows if (np.diff(offsets) >= 0).all() else rows.take(pa.array(np.argsort(offsets, kind="stable")))

@@ -1,0 +1,1 @@
+"""Pure functions over one string, named by what they repair or find."""

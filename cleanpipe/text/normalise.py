@@ -1,0 +1,329 @@
+"""One text, repaired: what every document passes through before it is judged, hashed and cut.
+
+``REPAIRS`` lists the repairs in their order. Each is a pure function of one string, and after ``normalise`` none of
+them finds anything left to do. The rules and where they were open:
+
+- removed everywhere: NUL, C0 and C1 controls but tab and line breaks, DEL, bidi embeddings, overrides and isolates,
+  U+FEFF, U+200B, U+00AD (a hint where a word may break, no letter), U+2060-206F (word joiner, invisible operators,
+  deprecated controls), U+FFF9-FFFB, and the noncharacters, which no text may use (U+FFFE is a byte order mark read
+  backwards);
+- lone surrogates become U+FFFD; private use and U+FFFD itself stay, for they stand where something visible stood;
+- tag characters stay inside a flag of a subdivision (UTS #51, ED-14a), nowhere else;
+- LRM, RLM and ALM stay in a document that holds a letter written from right to left;
+- ZWNJ and ZWJ stay beside a letter of a script that chooses forms by them (Arabic, Indic, Mongolian and their kin),
+  ZWJ between two pictographs too; U+180E stays after a Mongolian letter;
+- runs of marks are cut to 32 before NFC, which takes quadratic time on them in Python 3.11;
+- indentation keeps its tabs (elsewhere a tab is a blank) and is cut to 256 characters.
+
+The result is NFC by the Unicode version of the Python in use: assigned characters do not change between versions.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+
+from cleanpipe.errors import ConfigError
+from cleanpipe.text import unicode_tables as tables
+
+WHITESPACE_RULES = ("paragraphs", "space")
+MAX_MARKS = 32  # marks in a row; the densest orthographies stack fewer than 10
+MAX_INDENT = 256  # blanks before the first word of a line
+
+ZWNJ, ZWJ, VOWEL_SEPARATOR, REPLACEMENT = "\u200c", "\u200d", "\u180e", "\ufffd"
+
+# Insides of character classes. sre turns those of the basic plane into a bitmap and tests further planes range by
+# range, for every character: so each class has few ranges there, or is used behind a cheaper search.
+_CONTROLS = "\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u200b\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+_NONCHARACTERS = "\ufdd0-\ufdef\ufffe\uffff" + "".join(
+    f"{chr(p + 0xFFFE)}{chr(p + 0xFFFF)}" for p in range(0x10000, 0x110000, 0x10000)
+)
+_LOOSE_TAGS = "\U000e0000-\U000e002f\U000e003a-\U000e0060\U000e007b-\U000e007e"  # tags that no flag holds
+_BREAKS = "\r\x0b\x0c\x85\u2028\u2029"
+_BLANKS = "\xa0\u1680\u2000-\u200a\u202f\u205f\u3000"
+_SURROGATES = "\ud800-\udfff"
+_BIDI_MARKS = "\u061c\u200e\u200f"
+
+_ODD_ASCII = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
+_ODD = re.compile(
+    f"[{_CONTROLS}\ufdd0-\ufdef\ufffe\uffff{_BREAKS}{_BLANKS}{_SURROGATES}{_BIDI_MARKS}{VOWEL_SEPARATOR}{ZWNJ}{ZWJ}\U0001fffe-\U0010ffff]"
+)
+_CHUNK = 1 << 16  # characters looked at in one go: bounds the list that findall makes
+
+
+def _members(inside: str) -> frozenset[str]:
+    """The characters of a class written as singles and ranges."""
+    found: set[str] = set()
+    for first, last in re.findall("(.)(?:-(.))?", inside, re.DOTALL):
+        found.update(map(chr, range(ord(first), ord(last or first) + 1)))
+    return frozenset(found)
+
+
+def _table(*names: str) -> frozenset[str]:
+    return frozenset(chr(p) for name in names for first, last in tables.spans(name) for p in range(first, last + 1))
+
+
+def _plane0(table: str) -> str:
+    return "".join(f"{chr(a)}-{chr(b)}" for a, b in tables.spans(table) if b < 0x10000)
+
+
+_REMOVED = _members(_CONTROLS + _NONCHARACTERS + _LOOSE_TAGS)
+_BREAK, _BLANK, _SURROGATE, _BIDI = map(_members, (_BREAKS, _BLANKS, _SURROGATES, _BIDI_MARKS))
+NEVER = _REMOVED | _BREAK | _BLANK | _SURROGATE
+"""Characters that no normalised text and no piece of one holds."""
+_TAGS = frozenset(map(chr, range(0xE0000, 0xE0080)))
+INVISIBLE = _REMOVED | _TAGS | _BIDI | {VOWEL_SEPARATOR, ZWNJ, ZWJ}
+"""Characters that show nothing, removed or not: what the audit counts by code point."""
+
+_TAIL, _LETTERS, _PICTOGRAPHS = _table(tables.TAIL), _table(tables.JOINER_LETTERS), _table(tables.PICTOGRAPHIC)
+
+_SURROGATE_RE = re.compile(f"[{_SURROGATES}]")
+_TAG_LETTER, _TAG_DIGIT = "\U000e0061-\U000e007a", "\U000e0030-\U000e0039"
+_TAG_RE = re.compile(
+    f"(\U0001f3f4(?:[{_TAG_LETTER}]{{2}}|[{_TAG_DIGIT}]{{3}})[{_TAG_LETTER}{_TAG_DIGIT}]{{1,4}}\U000e007f)"
+    "|[\U000e0000-\U000e007f]+"
+)
+_RTL_RE = re.compile(f"[{_plane0(tables.RTL_LETTERS)}\U00010800-\U00010fff\U0001e800-\U0001efff]")
+_VOWEL_SEPARATOR_RE = re.compile("\u180e(?<![\u1820-\u18a8\u18aa\u180b-\u180d\u180f]\u180e)")
+
+_HIGH = "\U000101fd-\U0001e94a\U0001f3fb-\U0001f3ff\U000e0020-\U000e01ef"  # holds all marks beyond the basic plane
+_MARK_OR_HIGH = f"[{_plane0(tables.MARKS)}{ZWNJ}{ZWJ}{_HIGH}]"
+_SOME_MARK_RE = re.compile(_MARK_OR_HIGH)
+_MAYBE_LONG_RUN_RE = re.compile(f"{_MARK_OR_HIGH}{_MARK_OR_HIGH}{{{MAX_MARKS}}}")
+_MARK = f"[{tables.char_class(tables.MARKS)}{ZWNJ}{ZWJ}]"
+_LONG_RUN_RE = re.compile(f"({_MARK}{_MARK}{{{MAX_MARKS - 1}}}){_MARK}++")
+
+_LOW_TAIL = f"[{_plane0(tables.TAIL)}{ZWNJ}]*+"
+_PLAIN = _plane0(tables.JOINER_LETTERS)
+_JOINER_RE = re.compile(
+    # a joiner between two plain letters is right: only the others are looked at, each with the tail behind it
+    f"[{ZWNJ}{ZWJ}](?:(?<![{_PLAIN}][{ZWNJ}{ZWJ}])|(?![{_PLAIN}]))"
+    f"{_LOW_TAIL}(?:[{_HIGH}](?<=[{tables.char_class(tables.TAIL)}]){_LOW_TAIL})*+"
+)
+_SAME_JOINERS_RE = re.compile(f"({ZWNJ}){ZWNJ}+|({ZWJ}){ZWJ}+")
+_BLANK_OR_END = frozenset({"", " ", "\t", "\n"})
+
+_EMPTY_START_RE = re.compile(r"[ \t\n]*\n")
+_FIRST_INDENT_RE = re.compile(rf"[ \t]{{{MAX_INDENT}}}([ \t]+)")
+_INDENT_RE = re.compile(rf"(\n[ \t]{{{MAX_INDENT}}})[ \t]++")
+_EMPTY_LINE_RE = re.compile(r"\n[ \t]++(?=\n)")
+_INNER_SPACES_RE = re.compile(r"  (?<=[^ \n]  ) *+")
+_INNER_RE = re.compile(r"[ \t](?<=[^ \t\n][ \t])(?:[ \t]++|(?<=\t))")
+_EMPTY_LINES_RE = re.compile(r"\n\n\n+")
+_PRIVATE_RE = re.compile("[\ue000-\uf8ff]")
+_IS_WHITE = bytes(ord("w") if byte in b" \t\n\r\x0b\x0c" else ord("x") for byte in range(256))
+_SPACES_RE = re.compile(r"  (?<=[^ \n]  ) *+")
+_INNER_RE = re.compile(r"[ \t](?<=[^ \t\n][ \t])(?:[ \t]++|(?<=\t))")
+_EMPTY_LINES_RE = re.compile(r"\n\n\n+")
+_WHITE = f" \t\n{_BREAKS}{_BLANKS}"
+_RUNS_RE = re.compile(f"[{_WHITE}](?:[{_WHITE}]++|(?<![ \n]))")
+_PRIVATE_RE = re.compile("[\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd]")
+_SPACES_RE = re.compile(r"[ \t\n](?:[ \t\n]++|(?<=[\t\n]))")
+
+
+def _swap(text: str, old: AbstractSet[str], new: str) -> str:
+    """``new`` for each of a few characters; most are absent, and finding that out costs next to nothing."""
+    for character in old:
+        text = text.replace(character, new)
+    return text
+
+
+def drop_controls(text: str) -> str:
+    """Without controls, noncharacters and the tags that no flag holds."""
+    return _swap(text, odd_characters(text) & _REMOVED, "")
+
+
+def replace_surrogates(text: str) -> str:
+    """U+FFFD for each lone surrogate, which no encoding can carry; they come from entities such as ``&#xD800;``."""
+    return _SURROGATE_RE.sub(REPLACEMENT, text)
+
+
+def unify_line_breaks(text: str) -> str:
+    r"""``\n`` for CRLF, CR, VT, FF, NEL, line and paragraph separator."""
+    return _swap(text.replace("\r\n", "\n"), _BREAK, "\n")
+
+
+def unify_blanks(text: str) -> str:
+    """A space for each blank of Unicode; tabs wait for the white-space rule."""
+    return _swap(text, _BLANK, " ")
+
+
+def drop_loose_tags(text: str) -> str:
+    """Tag characters outside flags of subdivisions: the way to hide text in text."""
+    return _TAG_RE.sub(r"\1", text)
+
+
+def drop_loose_bidi_marks(text: str) -> str:
+    """LRM, RLM and ALM in a document without a letter written from right to left."""
+    return text if _RTL_RE.search(text) else _swap(text, _BIDI, "")
+
+
+def drop_loose_vowel_separators(text: str) -> str:
+    """U+180E that follows no Mongolian letter."""
+    return _VOWEL_SEPARATOR_RE.sub("", text)
+
+
+def cut_mark_runs(text: str) -> str:
+    """At most ``MAX_MARKS`` marks and joiners in a row."""
+    # a longer run covers a multiple of MAX_MARKS: most texts are cleared by a 32nd of their characters
+    if not _SOME_MARK_RE.search(text[::MAX_MARKS]) or not _MAYBE_LONG_RUN_RE.search(text):
+        return text
+    return _LONG_RUN_RE.sub(lambda run: run[1].rstrip(ZWNJ + ZWJ), text)
+
+
+def _judge_joiners(found: re.Match[str]) -> str:
+    """The run of marks and joiners without the joiners that neither script nor pictograph needs.
+
+    Judged by the letters around the whole run, marks skipped: NFC may put the marks into another order.
+    """
+    run, text, start = found[0], found.string, found.start()
+    while start and text[start - 1] in _TAIL:
+        start -= 1
+    before, after = text[start - 1 : start], text[found.end() : found.end() + 1]
+    if before in _LETTERS or after in _LETTERS:
+        run = _SAME_JOINERS_RE.sub(r"\1\2", run)
+        if after in _BLANK_OR_END:  # ZWNJ parts letters; at a blank they are apart already
+            run = run.rstrip(ZWNJ)
+        if before in _BLANK_OR_END and start == found.start():
+            run = run.lstrip(ZWNJ)
+        return run
+    tied = before in _PICTOGRAPHS and after in _PICTOGRAPHS and run.endswith(ZWJ)
+    return run.replace(ZWNJ, "").replace(ZWJ, "") + (ZWJ if tied else "")
+
+
+def drop_loose_joiners(text: str) -> str:
+    """ZWNJ and ZWJ where no script and no emoji sequence needs them."""
+    return _JOINER_RE.sub(_judge_joiners, text)
+
+
+def compose(text: str) -> str:
+    """NFC in linear time, with mark runs cut before and, where composing made one longer, after."""
+    while True:
+        done = unicodedata.normalize("NFC", cut_mark_runs(text))
+        if done == text:
+            return done
+        text = done
+
+
+def keep_paragraphs(text: str) -> str:
+    """One space for blanks inside a line, none at its end, indentation kept, at most one empty line between lines."""
+    if text[:1] in _BLANK_OR_END and (start := _EMPTY_START_RE.match(text)):
+        text = text[start.end() :]
+    text = text.rstrip(" \t\n")
+    tabs = "\t" in text
+    if tabs or "  " in text:
+        text = (_INNER_RE if tabs else _INNER_SPACES_RE).sub(" ", text)
+        text = _INDENT_RE.sub(r"\1", text)
+        if first := _FIRST_INDENT_RE.match(text):
+            text = text[: first.start(1)] + text[first.end() :]
+    if tabs or " \n" in text:
+        text = _EMPTY_LINE_RE.sub("\n", text).replace(" \n", "\n")
+    return _EMPTY_LINES_RE.sub("\n\n", text) if "\n\n\n" in text else text
+
+
+def single_spaces(text: str) -> str:
+    """One space for every run of white space, none at the ends: the literal rule."""
+    return _SPACES_RE.sub(" ", text).strip(" ")
+
+
+REPAIRS: tuple[tuple[Callable[[str], str], frozenset[str]], ...] = (
+    (drop_controls, _REMOVED),
+    (replace_surrogates, _SURROGATE),
+    (unify_line_breaks, _BREAK),
+    (unify_blanks, _BLANK),
+    (drop_loose_tags, _TAGS),
+    (drop_loose_bidi_marks, _BIDI),
+    (drop_loose_vowel_separators, frozenset(VOWEL_SEPARATOR)),
+    (cut_mark_runs, frozenset(ZWNJ + ZWJ)),
+    (drop_loose_joiners, frozenset(ZWNJ + ZWJ)),
+)
+"""Repair and the characters of which it needs one to have work; ``compose`` and a white-space rule come after these."""
+
+
+def odd_characters(text: str) -> set[str]:
+    """Which characters of the text some repair may have to touch; empty for most texts. One pass."""
+    odd = _ODD_ASCII if text.isascii() else _ODD
+    found = odd.search(text)
+    kinds: set[str] = set()
+    if found:
+        for start in range(found.start(), len(text), _CHUNK):
+            kinds.update(odd.findall(text, start, start + _CHUNK))
+    return kinds
+
+
+def normalise(text: str, whitespace: str = "paragraphs") -> str:
+    """The text after all of ``REPAIRS``: NFC, encodable, idempotent.
+
+    Args:
+        text: any string, lone surrogates included.
+        whitespace: "paragraphs" or "space", see ``keep_paragraphs`` and ``single_spaces``.
+
+    Raises:
+        ConfigError: another white-space rule was asked for.
+
+    """
+    spacing = whitespace_rule(whitespace)
+    odd = odd_characters(text)
+    if odd:
+        for repair, triggers in REPAIRS:
+            if not odd.isdisjoint(triggers):
+                text = repair(text)
+    return spacing(text if text.isascii() else compose(text))
+
+
+def whitespace_rule(name: str) -> Callable[[str], str]:
+    """The function of a white-space rule. Raises ConfigError for a name that is none."""
+    if name == "paragraphs":
+        return keep_paragraphs
+    if name == "space":
+        return single_spaces
+    raise ConfigError(f"whitespace = {name!r} is no rule; choose one of {', '.join(WHITESPACE_RULES)}")
+
+
+def invisible_counts(text: str) -> dict[str, int]:
+    """How often each of ``INVISIBLE`` occurs, by label ("U+200E"), in code point order; absent ones left out."""
+    found = sorted(odd_characters(text) & INVISIBLE)
+    return {f"U+{ord(character):04X}": text.count(character) for character in found}
+
+
+def text_facts(before: str, after: str) -> dict[str, int]:
+    """Whole numbers for the audit of one text and its repaired form; zeros are left out.
+
+    ``nuls_before``, ``surrogates_before``; ``invalid_before`` and ``invalid_after`` (U+FFFD); ``private_use``;
+    ``white_runs_before`` and ``white_runs_after`` (two or more white-space characters in a row, CRLF being one);
+    ``invisible_before.U+200E`` and ``invisible_after.U+200E`` for each character of ``INVISIBLE``.
+    """
+    odd = odd_characters(before)
+    runs = _white_runs(before, odd)
+    facts = {
+        "nuls_before": before.count("\0"),
+        "surrogates_before": sum(map(before.count, odd & _SURROGATE)),
+        "invalid_before": before.count(REPLACEMENT),
+        "invalid_after": after.count(REPLACEMENT),
+        "private_use": _private_use(before, odd),
+        "white_runs_before": runs,
+        "white_runs_after": runs if before == after else _white_runs(after, frozenset()),
+    }
+    for character in sorted(odd & INVISIBLE):  # no repair puts one in
+        label = f"U+{ord(character):04X}"
+        facts[f"invisible_before.{label}"] = before.count(character)
+        facts[f"invisible_after.{label}"] = after.count(character)
+    return {name: n for name, n in facts.items() if n}
+
+
+def _white_runs(text: str, odd: AbstractSet[str]) -> int:
+    if not odd.isdisjoint(_BREAK):
+        text = unify_line_breaks(text)
+    if not odd.isdisjoint(_BLANK):
+        text = unify_blanks(text)
+    shape = text.encode("utf-8", "surrogatepass").translate(_IS_WHITE)  # all white space is ASCII by now
+    return shape.count(b"xww") + shape.startswith(b"ww")
+
+
+def _private_use(text: str, odd: AbstractSet[str]) -> int:
+    if text.isascii():
+        return 0
+    high = sum(text.count(c) for c in odd if c >= "\U000f0000" and c not in NEVER)
+    return high + len(_PRIVATE_RE.findall(text))

@@ -1,0 +1,1 @@
+"""Short drivers: the `cleanpipe` command and the jobs behind it."""

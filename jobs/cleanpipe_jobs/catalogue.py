@@ -1,0 +1,90 @@
+"""``cleanpipe stages`` and ``cleanpipe recipe``: what there is to choose from, printed from the code itself."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import textwrap
+from dataclasses import MISSING, fields
+from typing import Any
+
+from cleanpipe.builtin import Decode, Normalise
+from cleanpipe.recipe import load_recipe, names
+from cleanpipe.registry import catalogue, find, load
+from cleanpipe.stage import Stage
+
+CORE = {"decode": Decode, "normalise": Normalise}
+
+
+def describe(kind: type[Stage], pack: str) -> dict[str, Any]:
+    """One stage as plain data."""
+    options = []
+    for spec in fields(kind):
+        default = spec.default if spec.default is not MISSING else spec.default_factory() if spec.default_factory is not MISSING else None
+        if not callable(default):
+            options.append({"name": spec.name, "default": default, "doc": spec.metadata.get("doc", ""), "source": spec.metadata.get("source", "")})
+    return {
+        "name": kind.name,
+        "pack": pack,
+        "doc": inspect.getdoc(kind) or "",
+        "reads": sorted(kind.reads),
+        "reads_optional": sorted(kind.reads_optional),
+        "writes": {n: str(t) for n, t in kind.writes.items()},
+        "scores": {n: str(t) for n, t in kind.scores.items()},
+        "reasons": sorted(kind.reasons),
+        "options": options,
+    }
+
+
+def show_stages(name: str | None, *, as_json: bool) -> int:
+    """All stages in a table, or one in full."""
+    if name is not None and name not in CORE:
+        ref = find(name)
+        found = [describe(load(ref), ref.pack)]
+    elif name is not None:
+        found = [describe(CORE[name], "core")]
+    else:
+        found = [describe(k, "core") for k in CORE.values()] + [describe(load(r), r.pack) for r in catalogue().values()]
+    if as_json:
+        print(json.dumps(found if name is None else found[0], indent=2, default=_json))
+    elif name is None:
+        width = max(len(s["name"]) for s in found)
+        for stage in found:
+            print(f"{stage['name']:{width}}  {stage['doc'].splitlines()[0] if stage['doc'] else ''}")
+        print("\n`cleanpipe stages STAGE` shows options, columns and reasons of one.")
+    else:
+        _show(found[0])
+    return 0
+
+
+def _show(stage: dict[str, Any]) -> None:
+    print(f"{stage['name']}  (pack {stage['pack']})\n\n{stage['doc']}\n")
+    for what in ("reads", "reads_optional", "writes", "scores", "reasons"):
+        value = stage[what]
+        listed = [f"{n} ({t})" for n, t in value.items()] if isinstance(value, dict) else value
+        if listed:
+            print(textwrap.fill(f"{what.replace('_', ' ')}: {', '.join(listed)}", 110, subsequent_indent="    "))
+    print("\noptions")
+    for option in stage["options"]:
+        source = f" ({option['source']})" if option["source"] else ""
+        print(textwrap.fill(f"{option['name']} = {option['default']!r}  {option['doc']}{source}", 110, initial_indent="    ", subsequent_indent="        "))
+    print("    enabled = True  whether the stage runs")
+
+
+def _json(value: Any) -> Any:
+    return sorted(value) if isinstance(value, (set, frozenset)) else str(value)
+
+
+def show_recipe(name: str | None, sets: list[str], *, as_json: bool) -> int:
+    """The effective recipe, or the names of those that come along."""
+    if name is None:
+        listed = [load_recipe(n) for n in names()]
+        if as_json:
+            print(json.dumps({r.name: r.description for r in listed}, indent=2))
+        else:
+            for recipe in listed:
+                print(f"{recipe.name:10} {recipe.description}")
+        return 0
+    recipe = load_recipe(name, sets)
+    print(json.dumps(recipe.canonical(), indent=2) if as_json else recipe.to_toml(), end="\n" if as_json else "")
+    return 0

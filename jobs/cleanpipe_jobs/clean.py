@@ -1,0 +1,89 @@
+"""The cleaning job: ``cleanpipe run``, or ``python -m cleanpipe_jobs.clean RECIPE INPUT… --out OUT`` on a cluster."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from cleanpipe.audit.console import funnel
+from cleanpipe.recipe import load_recipe
+from cleanpipe.run import Finished, run
+from cleanpipe_jobs.progress import Console
+
+
+def clean(args: argparse.Namespace) -> int:
+    """Run, show the funnel, return the exit status."""
+    console = Console(quiet=args.quiet or args.json)
+    try:
+        finished = run(
+            load_recipe(args.recipe, args.sets),
+            args.inputs,
+            args.out,
+            engine=args.engine,
+            workers=args.workers,
+            source_root=args.source_root,
+            reuse=args.reuse,
+            keep_work=args.keep_work,
+            observer=console,
+        )
+    finally:
+        console.close()
+    code = finished.exit_code
+    quarantined = int(finished.facts.get("quarantined", 0))
+    if args.strict and quarantined:
+        code = 1
+    if args.json:
+        print(json.dumps(_summary(args.out, finished, code), indent=2))
+    elif not args.quiet:
+        _show(args.out, finished, quarantined)
+    for source, why in finished.failed.items():
+        print(f"cleanpipe: {source} could not be read: {why}", file=sys.stderr)
+    if not finished.audit["conservation"]["balanced"]:
+        print(f"cleanpipe: the balance does not close: see {args.out}/audit/audit.json", file=sys.stderr)
+    if quarantined and (args.quiet or code):
+        print(f"cleanpipe: {quarantined:,} records or ranges lie in {args.out}/quarantine", file=sys.stderr)
+    return code
+
+
+def _show(out: str, finished: Finished, quarantined: int) -> None:
+    facts = finished.facts
+    if finished.already:
+        print(f"{out} is finished: nothing to do (run of {facts['ended']}, config {facts['config_hash']})\n")
+    print(funnel(finished.audit))
+    folder = Path(out)
+    work = facts["work"]
+    units = facts["units"]
+    print()
+    if quarantined:
+        print(f"quarantine {quarantined:,} records or ranges, with their errors: {folder / 'quarantine'}")
+    print(f"shards     {folder / 'data'}    (datasets.load_from_disk)")
+    print(f"ledger     {folder / 'ledger'}    one row for every record read")
+    print(f"audit      {folder / 'audit' / 'audit.md'}")
+    again = ", ".join(f"{n} {w}" for w, n in (("resumed", units["resumed"]), ("reused", units["reused"])) if n)
+    print(
+        f"cost       {work['cpu_seconds']:,.1f} s of CPU, {facts['wall_seconds']:,.1f} s, "
+        f"largest worker {work['peak_memory_bytes'] / 1e6:,.0f} MB, engine {facts['engine']}" + (f"; {again}" if again else "")
+    )
+
+
+def _summary(out: str, finished: Finished, code: int) -> dict[str, object]:
+    return {
+        "out": out,
+        "already_finished": finished.already,
+        "exit_code": code,
+        "config_hash": finished.facts["config_hash"],
+        "failed_inputs": dict(finished.failed),
+        "quarantined": finished.facts["quarantined"],
+        "funnel": finished.audit["funnel"],
+        "shards": finished.audit["shards"],
+        "conservation": finished.audit["conservation"],
+        "work": finished.facts["work"],
+    }
+
+
+if __name__ == "__main__":
+    from cleanpipe_jobs.cli import main
+
+    sys.exit(main(["run", *sys.argv[1:]]))

@@ -1,0 +1,157 @@
+"""The ``cleanpipe`` command: run, stages, recipe, verify, doctor. Errors are one line; a traceback only with --debug."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib.metadata import version
+from types import FrameType
+from typing import NoReturn
+
+from cleanpipe.errors import CleanpipeError
+
+EPILOG = """\
+exit status: 0 done; 1 an input could not be read, the balance does not close, or --strict and something was quarantined;
+2 usage or configuration; 3 stopped before the end (disk full), start the same line again to go on; 130/143 by signal
+
+examples:
+  cleanpipe run sample --out run/sample                     the recipe and archives in the package
+  cleanpipe run web crawl/*.warc.gz --out run/web           your own; a folder, a list file or a URL will do too
+  cleanpipe run web s3://bucket/warc.paths.gz --out run/s3 --set language_id.threshold=0.8
+  cleanpipe recipe web > mine.toml; cleanpipe run mine.toml crawl/ --out run/mine
+  cleanpipe verify run/web                                  re-read and prove everything that a run published
+"""
+
+
+class _Interrupted(BaseException):
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="cleanpipe",
+        description="Raw web archives (WARC, WET, ARC) in; cleaned, deduplicated, windowed Arrow shards out, "
+        "with a ledger that accounts for every record.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"cleanpipe {version('cleanpipe')}")
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    shared.add_argument("--json", action="store_true", help="print the result as JSON on standard output")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    run = commands.add_parser(
+        "run",
+        parents=[shared],
+        help="clean archives into a run folder",
+        description="Clean archives by a recipe into a folder. The same line again resumes, or finds it finished.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    run.add_argument("recipe", metavar="RECIPE", help="name of a recipe (see `cleanpipe recipe`) or path of a TOML file")
+    run.add_argument("inputs", metavar="INPUT", nargs="*", help="archive, folder, glob, list file or fsspec URL; default: the recipe's own")
+    run.add_argument("--out", required=True, metavar="OUT", help="the run folder; made if absent")
+    run.add_argument("--engine", metavar="NAME", help="serial, local (default) or ray (default where RAY_ADDRESS is set)")
+    run.add_argument("--workers", type=int, metavar="N", help="worker processes (default: processors of this machine)")
+    run.add_argument("--set", action="append", default=[], dest="sets", metavar="STAGE.OPTION=VALUE", help="change an option; every stage has `enabled`")
+    run.add_argument("--source-root", metavar="DIR", help="name inputs by their path below this folder, not by base name")
+    run.add_argument("--reuse", metavar="OLD_OUT", help="take over finished units of another run where they match (it needs its work/: --keep-work)")
+    run.add_argument("--keep-work", action="store_true", help="keep OUT/work after the end, for a later --reuse")
+    run.add_argument("--strict", action="store_true", help="exit 1 if anything was quarantined")
+    run.add_argument("--quiet", "-q", action="store_true", help="print nothing but warnings and errors")
+
+    stages = commands.add_parser("stages", parents=[shared], help="the catalogue: every stage, its options, columns and reasons")
+    stages.add_argument("name", nargs="?", metavar="STAGE", help="show this one in full")
+    recipe = commands.add_parser("recipe", parents=[shared], help="print an effective recipe as TOML; without a name list them")
+    recipe.add_argument("name", nargs="?", metavar="RECIPE", help="name or path")
+    recipe.add_argument("--set", action="append", default=[], dest="sets", metavar="STAGE.OPTION=VALUE")
+    verify = commands.add_parser("verify", parents=[shared], help="re-read everything a run published and prove it")
+    verify.add_argument("out", metavar="OUT")
+    verify.add_argument("--quiet", "-q", action="store_true", help="print nothing but what is wrong")
+    commands.add_parser("doctor", parents=[shared], help="what is installed here, and the line that mends what is wrong")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; its exit status."""
+    args = _parser().parse_args(argv)
+    _catch_signals()
+    try:
+        return _dispatch(args)
+    except CleanpipeError as error:
+        if args.debug:
+            traceback.print_exc()
+        print(f"cleanpipe: {error}", file=sys.stderr)
+        return error.exit_code
+    except (KeyboardInterrupt, _Interrupted) as error:
+        number = error.number if isinstance(error, _Interrupted) else signal.SIGINT
+        again = "; start the same line again to go on" if args.command == "run" else ""
+        print(f"cleanpipe: stopped by {signal.Signals(number).name}{again}", file=sys.stderr)
+        return 128 + number
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:  # a fault of the program: one line, and how to see the rest
+        if args.debug:
+            traceback.print_exc()
+        first = (str(error).splitlines() or [""])[0]
+        print(f"cleanpipe: internal error: {type(error).__name__}: {first} (--debug shows where)", file=sys.stderr)
+        return 1
+
+
+def _catch_signals() -> None:
+    def stop(number: int, _frame: FrameType | None) -> NoReturn:
+        raise _Interrupted(number)
+
+    signal.signal(signal.SIGTERM, stop)
+
+
+def _dispatch(args: argparse.Namespace) -> int:
+    if args.command == "run":
+        from cleanpipe_jobs.clean import clean
+
+        return clean(args)
+    if args.command == "stages":
+        from cleanpipe_jobs.catalogue import show_stages
+
+        return show_stages(args.name, as_json=args.json)
+    if args.command == "recipe":
+        from cleanpipe_jobs.catalogue import show_recipe
+
+        return show_recipe(args.name, args.sets, as_json=args.json)
+    if args.command == "verify":
+        return _verify(args)
+    from cleanpipe_jobs.doctor import doctor
+
+    return doctor(as_json=args.json)
+
+
+def _verify(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from cleanpipe.verify import verify
+
+    report = verify(Path(args.out))
+    if args.json:
+        print(json.dumps({"out": args.out, "findings": report.findings, "checked": report.checked}, indent=2))
+    else:
+        for line in report.findings:
+            print(line)
+        if not args.quiet and not report.findings:
+            checked = ", ".join(f"{n:,} {what}" for what, n in report.checked.items())
+            print(f"{args.out}: everything holds ({checked})")
+        elif report.findings:
+            print(f"{args.out}: {len(report.findings)} fault{'s' * (len(report.findings) != 1)}", file=sys.stderr)
+    return 1 if report.findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

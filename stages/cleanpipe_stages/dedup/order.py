@@ -1,0 +1,80 @@
+"""All documents of a meeting in one total order, and their exact groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from cleanpipe import batch as col
+from cleanpipe.exchange import Part
+from cleanpipe_stages.dedup.hashing import Words
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """n documents by rank: longest first, then by doc_id. A place counts rows through the parts as they come.
+
+    places: int64 of n, the place of each rank. first: int64 of n, the lowest rank with the same content.
+    lengths: int64 of n, code points, by place. starts: int64 of parts + 1, the place of each part's first row.
+    """
+
+    places: Ints
+    first: Ints
+    lengths: Ints
+    starts: Ints
+
+    def __len__(self) -> int:
+        return self.places.size
+
+
+def arrange(parts: Sequence[Part]) -> Documents:
+    """Read the narrow columns of all parts and put the documents in order."""
+    starts = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum([part.rows for part in parts], dtype=np.int64)))
+    lengths = np.concatenate([np.zeros(0, dtype=np.int64), *(_integers(part.column(col.LENGTH)) for part in parts)])
+    upper, lower = _gather(parts, col.DOC_ID)
+    places = np.lexsort((lower, upper, -lengths))  # keep priority; equal ids cannot be, and would go by place
+    upper, lower = _gather(parts, col.CONTENT_ID, instead=col.DOC_ID)
+    upper, lower = upper[places], lower[places]
+    by_content = np.lexsort((lower, upper))  # stable: inside a group the ranks ascend
+    upper, lower = upper[by_content], lower[by_content]
+    head = np.ones(places.size, dtype=np.bool_)
+    head[1:] = (upper[1:] != upper[:-1]) | (lower[1:] != lower[:-1])
+    group = np.cumsum(head) - 1
+    first = np.empty_like(by_content)
+    first[by_content] = by_content[head][group]
+    return Documents(places, first, lengths, starts)
+
+
+def identifiers(column: pa.ChunkedArray) -> npt.NDArray[np.uint8]:
+    """The bytes of a column of 16-byte ids: uint8 of (rows, 16); nulls are whatever lies there."""
+    pieces = [np.zeros((0, 16), dtype=np.uint8)]
+    for chunk in column.chunks:
+        if len(chunk):
+            data = np.frombuffer(chunk.buffers()[1], dtype=np.uint8)
+            pieces.append(data[16 * chunk.offset : 16 * (chunk.offset + len(chunk))].reshape(-1, 16))
+    return np.concatenate(pieces)
+
+
+def _integers(column: pa.ChunkedArray) -> Ints:
+    return np.asarray(column.cast(pa.int64()).fill_null(0).to_numpy())
+
+
+def _gather(parts: Sequence[Part], name: str, *, instead: str | None = None) -> tuple[Words, Words]:
+    """The ids of all parts as two columns of uint64, the upper eight bytes first; ``instead`` serves where null."""
+    uppers, lowers = [np.zeros(0, dtype=np.uint64)], [np.zeros(0, dtype=np.uint64)]
+    for part in parts:
+        column = part.column(name)
+        ids = identifiers(column)
+        if column.null_count and instead is not None:
+            absent = np.asarray(column.is_null().to_numpy())
+            ids[absent] = identifiers(part.column(instead))[absent]
+        halves = np.ascontiguousarray(ids).view(">u8")
+        uppers.append(halves[:, 0].astype(np.uint64))
+        lowers.append(halves[:, 1].astype(np.uint64))
+    return np.concatenate(uppers), np.concatenate(lowers)

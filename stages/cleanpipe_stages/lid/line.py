@@ -1,0 +1,49 @@
+"""The one line of text that a language model is given for a document."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+_LETTER = re.compile(r"[^\W\d_]")
+_BREAKS = re.compile("[\x00\x1c-\x1f\x85\u2028\u2029]")  # NUL ends fastText's line; the others are breaks to a reader
+_UPPER = bytes(range(0x41, 0x5B))
+_LOWER = bytes(range(0x61, 0x7B))
+_NEAR = 4  # one cased ASCII letter in four characters: enough to judge by these alone
+
+
+def line_of(text: str, chars: int) -> str:
+    """The first ``chars`` characters on one line; "" if they hold no letter, for then no language can be told.
+
+    ``__label__`` would be read as a label, a lone surrogate cannot be passed on, and a text mostly in capitals is
+    lower-cased: the case of letters is not a language (English in capitals scores 0.21 as it is).
+    """
+    line = " ".join(_BREAKS.sub(" ", text[:chars]).split())
+    if "__label__" in line:
+        line = line.replace("__label__", " ")
+    if not _LETTER.search(line):
+        return ""
+    try:
+        coded = line.encode()
+    except UnicodeEncodeError:
+        coded = line.encode(errors="ignore")
+        line = coded.decode()
+    return line.lower() if _in_capitals(line, coded) else line
+
+
+def _in_capitals(line: str, coded: bytes) -> bool:
+    small = len(coded) - len(coded.translate(None, _LOWER))
+    large = len(coded) - len(coded.translate(None, _UPPER))
+    if line.isascii() or _NEAR * (small + large) > len(line):
+        return large > small
+    lower, upper = line.lower(), line.upper()
+    if not len(lower) == len(upper) == len(line):  # ß and its like: rare, and then the ASCII letters speak
+        return large > small
+    points, lows, highs = (np.frombuffer(s.encode("utf-32-le"), np.uint32) for s in (line, lower, upper))
+    return bool(np.count_nonzero(points != lows) > np.count_nonzero(points != highs))
+
+
+def letters(line: str) -> int:
+    """How many letters a line has."""
+    return sum(map(str.isalpha, line))

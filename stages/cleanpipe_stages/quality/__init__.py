@@ -1,0 +1,1 @@
+"""What quality_score measures with: character counts, n-gram perplexity, and the text form the model reads."""
