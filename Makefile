@@ -10,7 +10,7 @@ BENCH_ARGS ?=
 
 VENV := .venv
 PY := $(VENV)/bin/python
-PIP := $(PY) -m pip --disable-pip-version-check install --quiet -c constraints.txt
+PIP := $(PY) -m pip --disable-pip-version-check install -qq -c constraints.txt
 INSTALLS := pyproject.toml constraints.txt Makefile
 
 # what each stamp installs besides the package itself

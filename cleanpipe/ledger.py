@@ -1,7 +1,7 @@
 """The ledger: one row for every document record or damaged range that was ever read.
 
-``fate`` is kept, dropped or quarantined; ``stage`` and ``reason`` are null for kept rows only. The ledger balances exactly:
-every report, replay and check is a query over it.
+``fate`` is kept, dropped or quarantined; ``stage`` and ``reason`` are null for kept rows only. The ledger balances
+exactly: every report, replay and check is a query over it.
 """
 
 from __future__ import annotations

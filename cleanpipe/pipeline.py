@@ -56,7 +56,7 @@ class Pipeline:
         for stage in self.complete():
             met = stage.exchange()
             if met is not None:
-                self._require(stage, met.reads, have)
+                self._require(stage, met.reads - stage.reads_optional, have)
                 passes.append(Pass(tuple(group), exchange, dict(have)))
                 group, exchange = [], met
                 have |= met.writes

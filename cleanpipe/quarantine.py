@@ -1,4 +1,4 @@
-"""Quarantine: records and byte ranges that could not be treated, each with its error and the place to re-read it from."""
+"""Quarantine: records and byte ranges that could not be treated, each with its error and where to re-read it from."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Recipes: TOML files into frozen, validated settings. One list, ``stages``, is the order; one table is one stage.
 
-Unknown keys are refused with the nearest known one. What a recipe does not say is the option's default, and the effective
-recipe, defaults included, is published with every run.
+Unknown keys are refused with the nearest known one. What a recipe does not say is the option's default, and the
+effective recipe, defaults included, is published with every run.
 """
 
 from __future__ import annotations
@@ -103,10 +103,10 @@ class Recipe:
         lines += [f"name = {_toml(self.name)}", f"description = {_toml(self.description)}"]
         if self.inputs:
             lines.append(f"inputs = {_toml(list(self.inputs))}")
-        lines += ["", "stages = ["] + [f"    {_toml(s.spelled)}," for s in self.settings] + ["]"]
+        lines += ["", "stages = [", *(f"    {_toml(s.spelled)}," for s in self.settings), "]"]
         for name in SECTIONS:
             options = getattr(self, name)
-            lines += ["", f"[{name}]"] + _described(type(options), _values(options))
+            lines += ["", f"[{name}]", *_described(type(options), _values(options))]
         for setting in self.settings:
             lines += ["", f"[{setting.ref.name}]", f"enabled = {_toml(setting.enabled)}"]
             lines += _described(load(setting.ref), setting.options)

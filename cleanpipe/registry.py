@@ -1,5 +1,5 @@
-"""Stage names to classes. A pack enters by one entry point of the group ``cleanpipe.stages``; in it, a stage is known by
-its file name. Only the stage that is asked for is imported.
+"""Stage names to classes. A pack enters by one entry point of the group ``cleanpipe.stages``; in it, a stage is known
+by its file name. Only the stage that is asked for is imported.
 """
 
 from __future__ import annotations

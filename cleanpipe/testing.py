@@ -27,7 +27,7 @@ _KNOWN: Mapping[str, pa.DataType] = {
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a stage did to a batch: rows that came through, and for each that entered its reason (None: kept) and scores."""
+    """What a stage did: rows that came through, and for each that entered its reason (None: kept) and scores."""
 
     rows: pa.RecordBatch
     reasons: list[str | None]
@@ -62,8 +62,8 @@ def run(stage: Stage, rows: pa.RecordBatch) -> Checked:
 
 
 def check_stage(stage: Stage, rows: pa.RecordBatch) -> Checked:
-    """``run``, and the laws that a single batch shows: the stage pickles, does not change what it was given, gives the same
-    for any cut into batches, and the same twice.
+    """``run``, and the laws that a single batch shows: the stage pickles, does not change what it was given, gives the
+    same for any cut into batches, and the same twice.
 
     Raises:
         AssertionError, StageContractError: naming what was broken.

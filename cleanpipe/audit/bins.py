@@ -50,7 +50,7 @@ def lower_edge(ordinal: int) -> float:
 
 
 def quantiles(bins: Mapping[str, int]) -> dict[str, float]:
-    """Lower edge of the bin that holds each of QUANTILES; the true value is less than one bin above. {} without values."""
+    """Lower edge of the bin that holds each of QUANTILES; the true value is less than a bin above. {} if none."""
     ordinals = sorted(int(k) for k in bins if k != "nan")
     if not ordinals:
         return {}

@@ -1,4 +1,4 @@
-"""What the audit needs from one ledger part: whole numbers that add, and samples that merge. Nothing is counted by row."""
+"""What the audit needs from one ledger part: whole numbers that add, and samples that merge."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from cleanpipe import batch as col
 from cleanpipe.audit.bins import histogram
 from cleanpipe.tally import Tally
 
+NOT_DECODED = "not decoded"
 UNKNOWN = "unknown"  # null in the ledger: not said, or not found out; never guessed, never one of the values
 THRESHOLDS = (0.5, 0.65, 0.8, 0.9, 0.95, 0.99, 0.995)  # of the keep-curve
 Samples = dict[str, list[dict[str, Any]]]
@@ -49,7 +50,8 @@ def ledger_tally(
         "scores": {name: rows.score(name) for name, kind in scores.items() if _is_number(kind)},
         "hosts": rows.hosts(),
     }
-    for name in (col.PAYLOAD_TYPE, col.CHARSET, col.RECORD_TYPE):
+    tally[col.CHARSET] = rows.counted(col.CHARSET, null=NOT_DECODED)
+    for name in (col.PAYLOAD_TYPE, col.RECORD_TYPE):
         tally[name] = rows.counted(name)
     for name in (col.TRUNCATED, col.LANGUAGE, col.LANGUAGE_PREVIEW):
         tally[name] = {k: n for k, n in rows.counted(name, null="").items() if k}
@@ -79,6 +81,8 @@ class _Rows:
         self.labels = [col.KEPT if fate == col.KEPT else f"{stage}/{reason}" for fate, stage, reason in self.names]
         kept = np.array([fate == col.KEPT for fate, _, _ in self.names], bool)
         self.kept = kept[self.group] if len(found) else np.zeros(0, bool)
+        # a damaged range has no record type; it is no document of whatever kind
+        self.documents = np.asarray(pc.is_valid(self.column(col.RECORD_TYPE)).to_numpy(zero_copy_only=False))
 
     def column(self, name: str) -> pa.Array:
         """In one piece."""
@@ -94,13 +98,14 @@ class _Rows:
         return np.asarray(pc.drop_null(self.column(name)).to_numpy(zero_copy_only=False), dtype=np.int64)
 
     def counted(self, name: str, null: str = UNKNOWN) -> dict[str, int]:
-        """How many rows have each value."""
+        """How many documents have each value."""
         codes, labels = _coded(self.column(name), null)
-        return _named(np.bincount(codes, minlength=len(labels)), labels)
+        return _named(np.bincount(codes[self.documents], minlength=len(labels)), labels)
 
     def crossed(self, down: str, across: str) -> dict[str, dict[str, int]]:
-        """How many rows have each pair of values."""
-        return _cross(_coded(self.column(down), UNKNOWN), _coded(self.column(across), UNKNOWN))
+        """How many documents have each pair of values."""
+        (one, names), (other, more) = (_coded(self.column(n), UNKNOWN) for n in (down, across))
+        return _cross((one[self.documents], names), (other[self.documents], more))
 
     def by_fate(self, values: pa.Array) -> dict[str, dict[str, int]]:
         """For each value, rows kept and rows lost by "stage/reason"; rows without a value are left out."""

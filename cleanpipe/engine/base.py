@@ -58,6 +58,7 @@ class Engine(ABC):
             StopError, ConfigError, StageContractError: the run cannot go on.
         """
 
+    @abstractmethod
     def close(self) -> None:
         """End the workers."""
 

@@ -1,4 +1,4 @@
-"""The order of a run: first pass, meeting, later passes, packing plan, shards, ledger, audit, manifest. It holds no text."""
+"""The order of a run: first pass, meeting, later passes, plan, shards, ledger, audit, manifest. It holds no text."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from cleanpipe.audit.facts import merge_samples
 from cleanpipe.audit.markdown import to_markdown
 from cleanpipe.engine.base import Context, Engine, Result, Task, peak_memory
 from cleanpipe.engine.commit import Units, unit_key
-from cleanpipe.engine.read import failed_unit
 from cleanpipe.engine.rows import row_cost
-from cleanpipe.engine.work import Opened, opened, opening_seconds
+from cleanpipe.engine.work import Opened, failed_unit, opened, opening_seconds
 from cleanpipe.errors import ShardError, StopError
 from cleanpipe.io.arrow import RowFile, Segment, TableWriter, dataset_files, plan_shards, shard_name
 from cleanpipe.io.store import publish_json, publish_text
@@ -86,7 +85,7 @@ class Driver:
             done.append(self._pass(index, keys[-1], args))
         shards = self._shards(keys[last], done[last])
         ledger, samples, quarantined = self._ledger(keys, done, shards)
-        return self._publish(keys, done, shards, ledger, samples, quarantined)
+        return self._publish(done, shards, ledger, samples, quarantined)
 
     # passes
 
@@ -263,7 +262,6 @@ class Driver:
 
     def _publish(
         self,
-        keys: Sequence[Sequence[str]],
         done: Sequence[Sequence[dict[str, Any]]],
         shards: Sequence[tuple[str, list[Segment]]],
         ledger: Tally,

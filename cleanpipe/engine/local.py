@@ -6,6 +6,7 @@ import multiprocessing as mp
 import os
 import signal
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
@@ -25,7 +26,7 @@ class _Worker:
 
 
 class LocalEngine(Engine):
-    """A pool of ``workers`` processes, started by spawn (fork and threads do not mix) and kept to the end of the run."""
+    """``workers`` processes, started by spawn (fork and threads do not mix) and kept to the end of the run."""
 
     name = "local"
 
@@ -82,10 +83,8 @@ class LocalEngine(Engine):
                     return
                 idle = self._start()
             idle.task = todo.pop()
-            try:
+            with suppress(BrokenPipeError, ConnectionResetError):  # died idle: seen at once by recv
                 idle.pipe.send(idle.task)
-            except (BrokenPipeError, ConnectionResetError):  # died idle: seen at once by recv
-                pass
 
     def _bury(self, worker: _Worker) -> str:
         worker.process.join(5)
@@ -102,10 +101,8 @@ class LocalEngine(Engine):
             if worker.task is not None:
                 worker.process.terminate()
             else:
-                try:
+                with suppress(OSError):
                     worker.pipe.send(None)
-                except OSError:
-                    pass
         for worker in self._workers:
             worker.process.join(5)
             if worker.process.is_alive():

@@ -1,5 +1,5 @@
-"""Ray tasks: the only file of the core that imports ray. One task is one unit; it writes its outputs itself and returns a
-small dict, so nothing passes through the object store. The driver keeps a bounded window of tasks in flight.
+"""Ray tasks: the only file of the core that imports ray. One task is one unit; it writes its outputs itself and returns
+a small dict, so nothing passes through the object store. The driver keeps a bounded window of tasks in flight.
 """
 
 from __future__ import annotations
@@ -83,6 +83,6 @@ def _perform(context: Context, task: Task) -> tuple[str, Any]:
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
     try:
-        return "done", perform(context, task, lambda done: None)
+        return "done", perform(context, task, lambda _: None)
     except CleanpipeError as error:
         return "error", error

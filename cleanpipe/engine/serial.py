@@ -25,3 +25,6 @@ class SerialEngine(Engine):
                 yield task, perform(self.context, task, lambda done, task=task: progress(task, done))  # type: ignore[misc]
             except ShardError as error:
                 yield task, error
+
+    def close(self) -> None:
+        """Nothing to end."""

@@ -1,11 +1,10 @@
-"""What workers do: passes over units, shards, ledger parts. Each function publishes its outputs and returns a small dict."""
+"""What workers do: passes over units, shards, ledger parts. Each publishes its outputs and returns a small dict."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +18,7 @@ from cleanpipe.engine.rows import final_rows, row_sizes, shard_schema, waiting_c
 from cleanpipe.io.arrow import RowFile, TableWriter
 from cleanpipe.pipeline import Flow, Flowed, Pass
 from cleanpipe.quarantine import QUARANTINE_SCHEMA, failure_rows
-from cleanpipe.recipe import Recipe
+from cleanpipe.recipe import Recipe, fingerprint
 from cleanpipe.tally import Tally, add
 
 _opening = 0.0  # CPU seconds this process spent on opening stages and importing what they need
@@ -51,19 +50,16 @@ class Opened:
         return self._flows[index]
 
 
-@lru_cache(maxsize=2)
-def _opened(fingerprint: str) -> list[Opened]:
-    return []
+_held: dict[str, Opened] = {}
 
 
 def opened(recipe: Recipe) -> Opened:
-    """The recipe opened in this process; the same object each time."""
-    from cleanpipe.recipe import fingerprint
-
-    held = _opened(fingerprint(recipe.canonical()))
-    if not held:
-        held.append(Opened(recipe))
-    return held[0]
+    """The recipe opened in this process; the same object each time, the last one only."""
+    key = fingerprint(recipe.canonical())
+    if key not in _held:
+        _held.clear()
+        _held[key] = Opened(recipe)
+    return _held[key]
 
 
 class UnitFiles:
@@ -100,12 +96,24 @@ class UnitFiles:
         """Role → name and size of each file, all durable."""
         return {role: {"name": w.path.name, "bytes": w.close()} for role, w in self.files.items()}
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        for writer in self.files.values():
+            writer.abandon()  # no-op once closed
+
 
 def run_pass(context: Context, task: Task, progress: Progress) -> Result:
     """One pass over one unit: rows that came through, a fate for each that entered, what was quarantined."""
-    index, unit = int(task.args["pass"]), int(task.args["unit"])
+    index = int(task.args["pass"])
     flow = opened(context.recipe).flow(index)
-    files = UnitFiles(context, index, task.key)
+    with UnitFiles(context, index, task.key) as files:
+        return _run_pass(context, task, flow, files, progress)
+
+
+def _run_pass(context: Context, task: Task, flow: Flow, files: UnitFiles, progress: Progress) -> Result:
+    index, unit = int(task.args["pass"]), int(task.args["unit"])
     tally: Tally = {}
     before, cost = dict(flow.cost), dict[str, float]()
 
@@ -164,7 +172,7 @@ def _fates_schema(scores: Mapping[str, pa.DataType]) -> pa.Schema:
 
 
 def _publish(name: str) -> Callable[[Context, Task, Progress], Result]:
-    def run(context: Context, task: Task, progress: Progress) -> Result:
+    def run(context: Context, task: Task, _progress: Progress) -> Result:
         from cleanpipe.engine import publish
 
         function: Callable[[Context, Task], Result] = getattr(publish, name)

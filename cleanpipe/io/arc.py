@@ -69,3 +69,8 @@ class ArcHeads(Heads):
 
 
 ARC = ArcHeads()
+
+
+def starts_arc(data: bytes) -> bool:
+    """Whether an ARC file or record begins here; its first line, the version block's, says ``filedesc:``."""
+    return data.startswith(b"filedesc:") or ARC.starts(data)

@@ -14,7 +14,7 @@ from cleanpipe.errors import ConfigError
 from cleanpipe.io.bytesource import ByteSource
 from cleanpipe.io.fast_reader import Handover, fast_records
 from cleanpipe.io.heads import WARC
-from cleanpipe.io.member_reader import Item, MemberReader, container, heads_of
+from cleanpipe.io.member_reader import Item, MemberReader, container
 from cleanpipe.io.record import OFFSET_IN_FILE, OFFSET_INFLATED, Damage, RawRecord, ReadFacts, ReadLimits
 from cleanpipe.io.views import GzipMember
 
@@ -50,27 +50,20 @@ class ArchiveReader:
         if not source.size:
             yield Damage(0, 0, OFFSET_IN_FILE, "empty_file", "the file has no bytes")
             return
-        handover = Handover(0, 0, None, "")
+        facts, handover = self.facts, Handover(0, 0, None, "")
         if records := self._trusted(source):
             handover = yield from records
-        facts = self.facts
         rest = MemberReader(source, self._limits, handover.offset, handover.inflated).items()
-        first = next(rest, None)
-        second = next(rest, None)
-        if first is not None:
-            proven = second is None and first == handover.pending
-            if not proven:
-                facts.reread = handover.reason or self._why(first, records is not None)
-                facts.reader = self._reader if handover.offset else "member"
-            yield first
-        if second is not None:
-            yield second
+        first, second = next(rest, None), next(rest, None)
+        if records is None:
+            facts.reader = "member"
+        elif first != handover.pending or second is not None:
+            facts.reader = self._reader if handover.offset else "member"
+            facts.reread = handover.reason or f"the file does not end with the record at {handover.offset}"
+        for item in (first, second):
+            if item is not None:
+                yield item
         yield from rest
-
-    def _why(self, first: Item, tried: bool) -> str:
-        if not tried or (isinstance(first, RawRecord) and first.offset == 0):
-            return ""
-        return f"the file does not end with the record at {first.offset}"
 
     def _trusted(self, source: ByteSource) -> Generator[RawRecord, None, Handover] | None:
         """The quick reader asked for, where the file is of a kind that it reads."""
@@ -80,12 +73,13 @@ class ArchiveReader:
         start = bytes(source.at(0)[:1024])
         if kind == "gzip":
             start = GzipMember(source, 0, lambda _source, _at: True).peek(0, 1024)
+        if kind == "zstd" or not WARC.starts(start):  # zstandard is no slower, and ARC has a reader of its own
+            return None
         if self._reader == "warcio":
             from cleanpipe.io.warcio_reader import warcio_records
 
-            return warcio_records(source, self._limits) if heads_of(start) and kind != "zstd" else None
-        # zstandard inflates as fast as FastWARC does, and ARC is unknown to it
-        return fast_records(source, self._limits, compressed=kind == "gzip") if kind != "zstd" and WARC.starts(start) else None
+            return warcio_records(source, self._limits, compressed=kind == "gzip")
+        return fast_records(source, self._limits, compressed=kind == "gzip")
 
 
 def read_archive(

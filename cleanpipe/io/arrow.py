@@ -46,6 +46,10 @@ class TableWriter:
         self._file.close()
         return size
 
+    def abandon(self) -> None:
+        """Let go of the file as it is; nothing to do once it is finished."""
+        self._file.close()
+
 
 class RowFile:
     """A finished TableWriter file; the ``Part`` that an exchange sees."""
@@ -67,7 +71,9 @@ class RowFile:
         return pa.Table.from_batches(list(self.batches()), schema=self.schema)
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """One whole column."""
+        """One whole column; nulls where the rows do not carry it (an optional one, its stage switched off)."""
+        if name not in self.schema.names:
+            return pa.chunked_array([pa.nulls(self.rows)])
         return pa.chunked_array([b.column(name) for b in self.batches()], type=self.schema.field(name).type)
 
     def take(self, name: str, rows: npt.NDArray[np.int64]) -> pa.Array:
@@ -190,7 +196,7 @@ def _segments(
 
 
 def rebatch(slices: Iterable[pa.RecordBatch], schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches of exactly ``rows`` rows (the last one fewer), in fresh buffers: their bytes do not show where slices began."""
+    """Batches of ``rows`` rows (the last one fewer), in fresh buffers: their bytes do not show where slices began."""
     held: list[pa.RecordBatch] = []
     count = 0
     for piece in slices:

@@ -92,6 +92,9 @@ CODECS: dict[str, str] = {
     "ibm855": "cp855",
     "johab": "johab",
 }
+SINGLE_BYTE = frozenset(
+    name for name in CODECS if name.startswith(("iso-8859-", "windows-", "koi8-", "mac", "x-mac", "ibm"))
+)
 # What the codecs of single-byte charsets read otherwise than the standard's tables.
 AMENDED: dict[str, dict[int, str]] = {
     "koi8-u": {0xAE: "\u045e", 0xBE: "\u040e"},

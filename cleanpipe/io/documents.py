@@ -206,7 +206,7 @@ def _percent(character: str) -> str:
 _DATE = re.compile(
     r"(\d{4})(?:-?(\d\d)(?:-?(\d\d)(?:[T ]?(\d\d):?(\d\d)(?::?(\d\d)(?:[.,]\d+)?)?)?)?)?"
     r"\s*(?:Z|UTC|GMT|([+-])(\d\d):?(\d\d)?)?",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

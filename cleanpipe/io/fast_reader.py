@@ -36,7 +36,7 @@ class Handover:
     reason: str
 
 
-class _Stream:
+class Stream:
     """What FastWARC reads from: the source in order, the last two pieces kept so that a trailer can be looked up."""
 
     def __init__(self, source: ByteSource) -> None:
@@ -74,49 +74,48 @@ class _Stream:
 
 def fast_records(source: ByteSource, limits: ReadLimits, *, compressed: bool) -> Generator[RawRecord, None, Handover]:
     """Proven records of a WARC file from its start; returns where and why it stopped."""
-    stream = _Stream(source)
+    stream = Stream(source)
     cap = limits.max_body + limits.max_head
-    pending: RawRecord | None = None
-    expected = inflated = 0
-    reason = ""
+    at, expected, inflated = -1, 0, 0
+    headers: dict[str, str] = {}
+    block, reason = b"", ""
     records = _Records(stream, limits)
     while (record := records.next()) is not None:
-        at: int = record.stream_pos
-        if pending is not None:
-            held = int.from_bytes(stream.before(at, 4), "little") if compressed else at - pending.offset
-            if held != expected & 0xFFFFFFFF or at <= pending.offset:
-                reason = f"the record at {pending.offset} does not fill its {'member' if compressed else 'place'}"
+        begin: int = record.stream_pos
+        if at >= 0:
+            held = int.from_bytes(stream.before(begin, 4), "little") if compressed else begin - at
+            if held != expected & 0xFFFFFFFF or begin <= at:
+                reason = f"the record at {at} does not fill its {'member' if compressed else 'place'}"
                 break
-            pending.length = at - pending.offset
-            yield pending
+            yield RawRecord(at, begin - at, OFFSET_IN_FILE, headers.get("warc-type", "").lower(), headers, block)
             inflated += expected
-        elif at:
+        elif begin:
             reason = "the file does not begin with a record"
             break
+        at = begin
         items = record.headers.items_bytes()
         headers = header_map(items)
         length = content_length(headers)
         if length is None or length > cap:
             reason = f"the record at {at} has no Content-Length that can be used"
-            pending = RawRecord(at, 0, OFFSET_IN_FILE, "", headers, b"")
             break
         block = records.block()
-        expected = sum([len(name) + len(value) for name, value in items]) + 4 * len(items)
-        expected += len(record.headers.status_line_bytes or b"") + 4 + len(block) + _CLOSER
-        pending = RawRecord(at, 0, OFFSET_IN_FILE, headers.get("warc-type", "").lower(), headers, block)
         if len(block) != length:
             reason = records.error or f"the block at {at} is shorter than its Content-Length"
             break
+        expected = sum([len(name) + len(value) for name, value in items]) + 4 * len(items)
+        expected += len(record.headers.status_line_bytes or b"") + 4 + length + _CLOSER
     if stream.error is not None:
         raise stream.error
-    offset = pending.offset if pending is not None else 0
-    return Handover(offset, inflated, pending, reason or records.error)
+    kind = headers.get("warc-type", "").lower()
+    pending = RawRecord(at, source.size - at, OFFSET_IN_FILE, kind, headers, block) if at >= 0 else None
+    return Handover(max(at, 0), inflated, pending, reason or records.error)
 
 
 class _Records:
     """FastWARC's iterator; its errors, panics of its Rust core among them, become a reason to stop."""
 
-    def __init__(self, stream: _Stream, limits: ReadLimits) -> None:
+    def __init__(self, stream: Stream, limits: ReadLimits) -> None:
         self._stream, self._max_head = stream, limits.max_head
         self._records: ArchiveIterator | None = None
         self._record: WarcRecord | None = None

@@ -16,6 +16,7 @@ from cleanpipe.io.record import ReadLimits
 from cleanpipe.io.views import View
 
 _FIRST, _SEARCH, _OVERLAP = 4096, 1 << 18, 1 << 14
+_CLOSERS = 4  # bytes of CRLFCRLF
 _NOTHING = "blank"
 
 
@@ -50,7 +51,7 @@ class Framer:
         at = view.after_blank(0)
         while view.reaches(at):
             head = self._head(at)
-            frame = self._record(start, at, head) if head else None
+            frame = (self._record(start, at, head) or self._in_characters(start, at, head)) if head else None
             if frame is not None:
                 seen = True
             else:
@@ -130,7 +131,8 @@ class Framer:
                 return Frame(start, after - start, head)
         if view.whole_file and head.type != "arc_header":
             return None
-        stop = next((m.start() for m in self._heads.candidates.finditer(block) if self._passes(body + m.start())), -1)
+        heads = (m.start() for m in self._heads.candidates.finditer(block))
+        stop = next((h for h in heads if head.type == "arc_header" or self._passes(body + h)), -1)
         if stop < 0 and len(block) <= size:
             stop = len(block)
         elif stop < 0 or head.type != "arc_header":
@@ -141,6 +143,27 @@ class Framer:
                 block = block[: -len(closer)]
                 break
         return Frame(start, body + stop - start, head, block)
+
+    def _in_characters(self, start: int, at: int, head: Head) -> Frame | None:
+        """A record of a file that went through a text editor: LF everywhere, lengths of the CRLF text or in characters.
+
+        Believed if a blank line and another head, or the end, stand where such a length says, give or take the four
+        bytes of the blank lines.
+        """
+        view, body, length = self._view, at + head.size, head.length
+        if not head.lf or not head.known or length is None or length > self._max_head or view.first() > body:
+            return None
+        data = view.peek(body, 4 * length + 64)
+        stops = [m.start() for m in self._heads.candidates.finditer(data)]
+        if not view.peek(body + len(data), 1):
+            stops.append(len(data))
+        for stop in stops[:16]:
+            text = data[:stop].rstrip(b"\n")
+            characters, crlf = len(text.decode("utf-8", "replace")), len(text) + text.count(b"\n")
+            close = abs(characters - length) <= _CLOSERS or abs(crlf - length) <= _CLOSERS
+            if close and stop - len(text) >= 2:
+                return Frame(start, body + stop - start, head, text)
+        return None
 
     def search(self, offset: int) -> int | None:
         """Offset of the next head at a line's start, at or after ``offset``, whose record passes; None if none does."""

@@ -16,12 +16,15 @@ _END = re.compile(rb"\n(?:\r*\n|(?=<(?:!doctype|!--|\?xml|html|head|body|title|m
 # "HTTP/" or, from servers that forget the version, "HTTP 200"; Chrome reads both. Blanks before it are slop.
 _BEGIN = re.compile(rb"[\0\s]{0,64}HTTP(?:/|[ \t]+\d{3}\b)", re.IGNORECASE)
 _STATUS = re.compile(rb"[\0\s]*HTTP(?:/[\d.]*)?[ \t]+(\d{3})(?!\d)", re.IGNORECASE)
-_FOLD = re.compile(r"\r*\n[ \t]+")
+_FOLD = re.compile(r"\r{0,4}\n[ \t]+")  # unbounded, a run of CRs would cost its square
 
 _NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,127}"
 _ESSENCE = re.compile(rf"(?:\s*content-type\s*:)?[\s\"']*({_NAME})\s*/\s*({_NAME})", re.IGNORECASE)
-_PARAMETER = re.compile(r"""[;,\s]*([^=;,\s"]+)\s*(?:=\s*("(?:\\.|[^"\\])*"?|'[^']*'|[^;,\s]*))?|.""", re.DOTALL)
-_SEGMENT = re.compile(r'(?:"(?:\\.|[^"\\])*"?|[^",])+')
+_PARAMETER = re.compile(
+    r"""[;,\s]++|([^=;,\s"]++)\s*+(?:=\s*+("(?:\\.|[^"\\])*+"?|'[^']*+'|[^;,\s]*+))?|.""", re.DOTALL
+)
+_SEGMENT = re.compile(r'(?:"(?:\\.|[^"\\])*+"?|[^",])++')
+_MAX_VALUE = 4096  # characters of a Content-Type that are looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +67,18 @@ def _fields(head: str) -> dict[str, str]:
     if "\n " in head or "\n\t" in head:
         head = _FOLD.sub(" ", head)
     fields: dict[str, str] = {}
+    repeated: dict[str, list[str]] = {}
     for line in head.split("\n")[1:]:
         name, colon, value = line.partition(":")
         if colon:
             name, value = name.strip().lower(), value.strip(" \t\r\0")
-            fields[name] = f"{fields[name]}, {value}" if name in fields else value
+            if fields.setdefault(name, value) is not value:
+                repeated.setdefault(name, [fields[name]]).append(value)
+    for name, values in repeated.items():
+        fields[name] = ", ".join(values)
     return fields
 
 
-@lru_cache(maxsize=4096)
 def content_type(value: str | None) -> tuple[str | None, str | None]:
     """A Content-Type's essence (``type/subtype``, lower case) and its charset as written, each None if absent.
 
@@ -80,8 +86,13 @@ def content_type(value: str | None) -> tuple[str | None, str | None]:
     essence: Fetch's "extract a MIME type", which is what browsers do with a repeated header. Of a repeated parameter
     the first counts. Beyond the standard, blanks around ``=``, single quotes and a missing ``;`` are put up with.
     """
+    return _content_type(value[:_MAX_VALUE]) if value else (None, None)
+
+
+@lru_cache(maxsize=4096)
+def _content_type(value: str) -> tuple[str | None, str | None]:
     essence = charset = None
-    for segment in _SEGMENT.findall(value or ""):
+    for segment in _SEGMENT.findall(value):
         found = _ESSENCE.match(segment)
         if not found or found[1] == found[2] == "*":
             continue

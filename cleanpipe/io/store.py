@@ -10,7 +10,7 @@ import json
 import os
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 TEMPORARY = ".tmp-"  # a name that begins so is no file of the run; left by a kill, removed by the next start
 
@@ -68,7 +68,7 @@ class HashingFile:
         """Never."""
         return False
 
-    def __enter__(self) -> HashingFile:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -179,9 +179,11 @@ class GzipMember(MemberView):
             except zlib.error as error:
                 return self._replay(before, data, error)
             self._fed = True
-            self._position += len(data) - len(self._inflate.unconsumed_tail) - len(self._inflate.unused_data)
-            if self._inflate.eof:
+            if self._inflate.eof:  # what is left may stand in unconsumed_tail as well
+                self._position += len(data) - len(self._inflate.unused_data)
                 self._ended, self.stop = True, self._position
+            else:
+                self._position += len(data) - len(self._inflate.unconsumed_tail)
         return out
 
     def _replay(self, before: zlib._Decompress, data: bytes, error: zlib.error) -> bytes:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 
@@ -50,6 +51,7 @@ _ODD_ASCII = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 _ODD = re.compile(
     f"[{_CONTROLS}\ufdd0-\ufdef\ufffe\uffff{_BREAKS}{_BLANKS}{_SURROGATES}{_BIDI_MARKS}{VOWEL_SEPARATOR}{ZWNJ}{ZWJ}\U0001fffe-\U0010ffff]"
 )
+_FEW = 20  # kinds of characters that are looked for one by one
 _CHUNK = 1 << 16  # characters looked at in one go: bounds the list that findall makes
 
 
@@ -113,18 +115,15 @@ _INNER_SPACES_RE = re.compile(r"  (?<=[^ \n]  ) *+")
 _INNER_RE = re.compile(r"[ \t](?<=[^ \t\n][ \t])(?:[ \t]++|(?<=\t))")
 _EMPTY_LINES_RE = re.compile(r"\n\n\n+")
 _PRIVATE_RE = re.compile("[\ue000-\uf8ff]")
+_PRIVATE_PLANES_RE = re.compile("[\U000f0000-\U000ffffd\U00100000-\U0010fffd]")
 _IS_WHITE = bytes(ord("w") if byte in b" \t\n\r\x0b\x0c" else ord("x") for byte in range(256))
-_SPACES_RE = re.compile(r"  (?<=[^ \n]  ) *+")
-_INNER_RE = re.compile(r"[ \t](?<=[^ \t\n][ \t])(?:[ \t]++|(?<=\t))")
-_EMPTY_LINES_RE = re.compile(r"\n\n\n+")
-_WHITE = f" \t\n{_BREAKS}{_BLANKS}"
-_RUNS_RE = re.compile(f"[{_WHITE}](?:[{_WHITE}]++|(?<![ \n]))")
-_PRIVATE_RE = re.compile("[\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd]")
 _SPACES_RE = re.compile(r"[ \t\n](?:[ \t\n]++|(?<=[\t\n]))")
 
 
 def _swap(text: str, old: AbstractSet[str], new: str) -> str:
-    """``new`` for each of a few characters; most are absent, and finding that out costs next to nothing."""
+    """``new`` for each of some characters; where one is absent, finding that out costs next to nothing."""
+    if len(old) > _FEW:
+        return re.sub(f"[{re.escape(''.join(sorted(old)))}]", new, text)
     for character in old:
         text = text.replace(character, new)
     return text
@@ -284,8 +283,12 @@ def whitespace_rule(name: str) -> Callable[[str], str]:
 
 def invisible_counts(text: str) -> dict[str, int]:
     """How often each of ``INVISIBLE`` occurs, by label ("U+200E"), in code point order; absent ones left out."""
-    found = sorted(odd_characters(text) & INVISIBLE)
-    return {f"U+{ord(character):04X}": text.count(character) for character in found}
+    return {f"U+{ord(c):04X}": n for c, n in _counts(text, odd_characters(text) & INVISIBLE).items() if n}
+
+
+def _counts(text: str, kinds: AbstractSet[str]) -> dict[str, int]:
+    every = Counter(text) if len(kinds) > _FEW else None
+    return {c: text.count(c) if every is None else every[c] for c in sorted(kinds)}
 
 
 def text_facts(before: str, after: str) -> dict[str, int]:
@@ -299,17 +302,16 @@ def text_facts(before: str, after: str) -> dict[str, int]:
     runs = _white_runs(before, odd)
     facts = {
         "nuls_before": before.count("\0"),
-        "surrogates_before": sum(map(before.count, odd & _SURROGATE)),
+        "surrogates_before": 0 if odd.isdisjoint(_SURROGATE) else _SURROGATE_RE.subn("", before)[1],
         "invalid_before": before.count(REPLACEMENT),
         "invalid_after": after.count(REPLACEMENT),
         "private_use": _private_use(before, odd),
         "white_runs_before": runs,
         "white_runs_after": runs if before == after else _white_runs(after, frozenset()),
     }
-    for character in sorted(odd & INVISIBLE):  # no repair puts one in
-        label = f"U+{ord(character):04X}"
-        facts[f"invisible_before.{label}"] = before.count(character)
-        facts[f"invisible_after.{label}"] = after.count(character)
+    hidden = odd & INVISIBLE  # no repair puts one in
+    facts |= {f"invisible_before.U+{ord(c):04X}": n for c, n in _counts(before, hidden).items()}
+    facts |= {f"invisible_after.U+{ord(c):04X}": n for c, n in _counts(after, hidden).items()}
     return {name: n for name, n in facts.items() if n}
 
 
@@ -325,5 +327,5 @@ def _white_runs(text: str, odd: AbstractSet[str]) -> int:
 def _private_use(text: str, odd: AbstractSet[str]) -> int:
     if text.isascii():
         return 0
-    high = sum(text.count(c) for c in odd if c >= "\U000f0000" and c not in NEVER)
-    return high + len(_PRIVATE_RE.findall(text))
+    high = _PRIVATE_PLANES_RE.subn("", text)[1] if odd and max(odd) >= "\U000f0000" else 0
+    return high + _PRIVATE_RE.subn("", text)[1]

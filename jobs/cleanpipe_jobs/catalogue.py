@@ -20,9 +20,22 @@ def describe(kind: type[Stage], pack: str) -> dict[str, Any]:
     """One stage as plain data."""
     options = []
     for spec in fields(kind):
-        default = spec.default if spec.default is not MISSING else spec.default_factory() if spec.default_factory is not MISSING else None
+        default = (
+            spec.default
+            if spec.default is not MISSING
+            else spec.default_factory()
+            if spec.default_factory is not MISSING
+            else None
+        )
         if not callable(default):
-            options.append({"name": spec.name, "default": default, "doc": spec.metadata.get("doc", ""), "source": spec.metadata.get("source", "")})
+            options.append(
+                {
+                    "name": spec.name,
+                    "default": default,
+                    "doc": spec.metadata.get("doc", ""),
+                    "source": spec.metadata.get("source", ""),
+                }
+            )
     return {
         "name": kind.name,
         "pack": pack,
@@ -67,7 +80,14 @@ def _show(stage: dict[str, Any]) -> None:
     print("\noptions")
     for option in stage["options"]:
         source = f" ({option['source']})" if option["source"] else ""
-        print(textwrap.fill(f"{option['name']} = {option['default']!r}  {option['doc']}{source}", 110, initial_indent="    ", subsequent_indent="        "))
+        print(
+            textwrap.fill(
+                f"{option['name']} = {option['default']!r}  {option['doc']}{source}",
+                110,
+                initial_indent="    ",
+                subsequent_indent="        ",
+            )
+        )
     print("    enabled = True  whether the stage runs")
 
 

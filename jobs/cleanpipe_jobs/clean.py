@@ -64,7 +64,8 @@ def _show(out: str, finished: Finished, quarantined: int) -> None:
     again = ", ".join(f"{n} {w}" for w, n in (("resumed", units["resumed"]), ("reused", units["reused"])) if n)
     print(
         f"cost       {work['cpu_seconds']:,.1f} s of CPU, {facts['wall_seconds']:,.1f} s, "
-        f"largest worker {work['peak_memory_bytes'] / 1e6:,.0f} MB, engine {facts['engine']}" + (f"; {again}" if again else "")
+        f"largest worker {work['peak_memory_bytes'] / 1e6:,.0f} MB, engine {facts['engine']}"
+        + (f"; {again}" if again else "")
     )
 
 

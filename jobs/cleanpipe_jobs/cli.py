@@ -1,4 +1,4 @@
-"""The ``cleanpipe`` command: run, stages, recipe, verify, doctor. Errors are one line; a traceback only with --debug."""
+"""The ``cleanpipe`` command: run, stages, recipe, verify, doctor. Errors are one line; tracebacks only with --debug."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import NoReturn
 from cleanpipe.errors import CleanpipeError
 
 EPILOG = """\
-exit status: 0 done; 1 an input could not be read, the balance does not close, or --strict and something was quarantined;
-2 usage or configuration; 3 stopped before the end (disk full), start the same line again to go on; 130/143 by signal
+exit status: 0 done; 1 an input could not be read, the balance does not close, or --strict and anything was quarantined;
+2 usage or configuration; 3 stopped before the end (disk full): start the same line again; 130/143 by signal
 
 examples:
   cleanpipe run sample --out run/sample                     the recipe and archives in the package
@@ -56,27 +56,55 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    run.add_argument("recipe", metavar="RECIPE", help="name of a recipe (see `cleanpipe recipe`) or path of a TOML file")
-    run.add_argument("inputs", metavar="INPUT", nargs="*", help="archive, folder, glob, list file or fsspec URL; default: the recipe's own")
+    run.add_argument(
+        "recipe", metavar="RECIPE", help="name of a recipe (see `cleanpipe recipe`) or path of a TOML file"
+    )
+    run.add_argument(
+        "inputs",
+        metavar="INPUT",
+        nargs="*",
+        help="archive, folder, glob, list file or fsspec URL; default: the recipe's own",
+    )
     run.add_argument("--out", required=True, metavar="OUT", help="the run folder; made if absent")
-    run.add_argument("--engine", metavar="NAME", help="serial, local (default) or ray (default where RAY_ADDRESS is set)")
+    run.add_argument(
+        "--engine", metavar="NAME", help="serial, local (default) or ray (default where RAY_ADDRESS is set)"
+    )
     run.add_argument("--workers", type=int, metavar="N", help="worker processes (default: processors of this machine)")
-    run.add_argument("--set", action="append", default=[], dest="sets", metavar="STAGE.OPTION=VALUE", help="change an option; every stage has `enabled`")
-    run.add_argument("--source-root", metavar="DIR", help="name inputs by their path below this folder, not by base name")
-    run.add_argument("--reuse", metavar="OLD_OUT", help="take over finished units of another run where they match (it needs its work/: --keep-work)")
+    run.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        dest="sets",
+        metavar="STAGE.OPTION=VALUE",
+        help="change an option; every stage has `enabled`",
+    )
+    run.add_argument(
+        "--source-root", metavar="DIR", help="name inputs by their path below this folder, not by base name"
+    )
+    run.add_argument(
+        "--reuse",
+        metavar="OLD_OUT",
+        help="take over finished units of another run where they match (it needs its work/: --keep-work)",
+    )
     run.add_argument("--keep-work", action="store_true", help="keep OUT/work after the end, for a later --reuse")
     run.add_argument("--strict", action="store_true", help="exit 1 if anything was quarantined")
     run.add_argument("--quiet", "-q", action="store_true", help="print nothing but warnings and errors")
 
-    stages = commands.add_parser("stages", parents=[shared], help="the catalogue: every stage, its options, columns and reasons")
+    stages = commands.add_parser(
+        "stages", parents=[shared], help="the catalogue: every stage, its options, columns and reasons"
+    )
     stages.add_argument("name", nargs="?", metavar="STAGE", help="show this one in full")
-    recipe = commands.add_parser("recipe", parents=[shared], help="print an effective recipe as TOML; without a name list them")
+    recipe = commands.add_parser(
+        "recipe", parents=[shared], help="print an effective recipe as TOML; without a name list them"
+    )
     recipe.add_argument("name", nargs="?", metavar="RECIPE", help="name or path")
     recipe.add_argument("--set", action="append", default=[], dest="sets", metavar="STAGE.OPTION=VALUE")
     verify = commands.add_parser("verify", parents=[shared], help="re-read everything a run published and prove it")
     verify.add_argument("out", metavar="OUT")
     verify.add_argument("--quiet", "-q", action="store_true", help="print nothing but what is wrong")
-    commands.add_parser("doctor", parents=[shared], help="what is installed here, and the line that mends what is wrong")
+    commands.add_parser(
+        "doctor", parents=[shared], help="what is installed here, and the line that mends what is wrong"
+    )
     return parser
 
 

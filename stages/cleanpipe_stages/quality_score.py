@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -73,21 +73,24 @@ class QualityScore(Stage):
 
     def limits(self) -> Limits:
         """The limits in force, the shipped model's where none are given."""
-        values = {f.name: getattr(self, f.name) for f in fields(Limits)}
-        own = {"min_perplexity": LIMITS[0], "max_perplexity": LIMITS[1]}
+        values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(Limits)}
+        own: dict[str, Any] = {"min_perplexity": LIMITS[0], "max_perplexity": LIMITS[1]}
         return Limits(**{k: own[k] if v is None else v for k, v in values.items()})
 
     def models(self) -> Mapping[str, Path]:
-        """The n-gram model, by its language."""
+        """The n-gram model, by its language. Raises ConfigError where it is no file."""
         if self.perplexity != "ngram":
             return {}
-        return {self.model_language: Path(self.model)} if self.model else SHIPPED
+        models = {self.model_language: Path(self.model)} if self.model else SHIPPED
+        for path in models.values():
+            if not path.is_file():
+                raise ConfigError(f"model file not found: {path}", stage=self.name)
+        return models
 
     def open(self) -> Step:
         """Raises ConfigError as ``check`` does, or where a model cannot be read."""
         self.check()
         measure = {language: load_perplexity(path, self.chars) for language, path in self.models().items()}
-
         limits = self.limits()
 
         def step(batch: pa.RecordBatch) -> Outcome:

@@ -27,7 +27,8 @@ class Utf8Normalize(Stage):
     """
 
     name: ClassVar[str] = "utf8_normalize"
-    reads: ClassVar[frozenset[str]] = frozenset({col.TEXT, col.LENGTH, col.DOC_ID, col.SOURCE, col.RECORD_OFFSET})
+    reads: ClassVar[frozenset[str]] = frozenset({col.TEXT, col.LENGTH, col.DOC_ID})
+    reads_optional: ClassVar[frozenset[str]] = frozenset({col.SOURCE, col.RECORD_OFFSET})
 
     whitespace: str = option(
         "paragraphs",

@@ -1,5 +1,7 @@
 """Shards: what the packing plan promises, and that bytes do not show where rows came from."""
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -8,7 +10,16 @@ from hypothesis import strategies as st
 
 from cleanpipe.io.arrow import RowCost, RowFile, TableWriter, plan_shards, rebatch, sha256_of, write_shard
 
-SCHEMA = pa.schema([("text", pa.large_string()), ("url", pa.string()), ("n", pa.int32()), ("score", pa.float64()), ("id", pa.binary(16)), ("flag", pa.bool_())])
+SCHEMA = pa.schema(
+    [
+        ("text", pa.large_string()),
+        ("url", pa.string()),
+        ("n", pa.int32()),
+        ("score", pa.float64()),
+        ("id", pa.binary(16)),
+        ("flag", pa.bool_()),
+    ]
+)
 
 
 def rows(sizes, seed=0):
@@ -44,7 +55,11 @@ def test_the_planned_size_is_never_exceeded(tmp_path_factory, sizes, batch_rows)
 
 def test_the_plan_fills_shards_and_keeps_documents_whole():
     cost = RowCost(fixed=10, batch=100, base=50)
-    units = [(np.full(40, 2), np.full(40, 1_000)), (np.zeros(0, np.int64), np.zeros(0, np.int64)), (np.full(5, 1), np.full(5, 3_000))]
+    units = [
+        (np.full(40, 2), np.full(40, 1_000)),
+        (np.zeros(0, np.int64), np.zeros(0, np.int64)),
+        (np.full(5, 1), np.full(5, 3_000)),
+    ]
     plan = plan_shards(units, cost, 10_000, 100)
     total = [sum((s.last - s.first) for s in shard) for shard in plan]
     assert sum(total) == 45
@@ -69,7 +84,7 @@ def test_no_document_is_one_empty_shard():
 def test_bytes_do_not_show_how_rows_were_cut(tmp_path_factory, sizes, cuts):
     batch = rows(sizes)
     edges = sorted({0, len(sizes), *(c for c in cuts if c < len(sizes))})
-    slices = [batch.slice(a, b - a) for a, b in zip(edges, edges[1:], strict=False)]
+    slices = [batch.slice(a, b - a) for a, b in pairwise(edges)]
     copies = [pa.RecordBatch.from_pylist(s.to_pylist(), schema=SCHEMA) for s in slices]
     folder = tmp_path_factory.mktemp("s")
     digests = {written(folder, given)[1]["sha256"] for given in ([batch], slices, copies)}
@@ -86,7 +101,10 @@ def test_a_written_table_reads_back_by_column_slice_and_row(tmp_path):
     file = RowFile(path)
     assert file.rows == 25
     assert file.column("n").to_pylist() == list(range(25))
-    assert file.take("text", np.array([0, 6, 7, 24])).to_pylist() == whole.column("text").take(pa.array([0, 6, 7, 24])).to_pylist()
+    assert (
+        file.take("text", np.array([0, 6, 7, 24])).to_pylist()
+        == whole.column("text").take(pa.array([0, 6, 7, 24])).to_pylist()
+    )
     assert pa.Table.from_batches(file.slice(5, 16)).column("n").to_pylist() == list(range(5, 16))
 
 

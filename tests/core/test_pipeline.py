@@ -146,7 +146,7 @@ def test_verdicts_do_not_depend_on_batch_borders_and_counts_add_up(texts, least,
 class Twins(Exchange):
     name = "twins_meet"
     reads = frozenset({col.TEXT})
-    writes = {"twin": pa.bool_()}
+    writes: ClassVar = {"twin": pa.bool_()}
 
     def meet(self, parts):
         return Meeting([])

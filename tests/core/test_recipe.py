@@ -1,4 +1,4 @@
-"""Recipes: what is accepted, what is refused with the nearest name, and that the effective recipe reads back the same."""
+"""Recipes: what is accepted, what is refused with the nearest name, what the effective recipe says."""
 
 import pytest
 

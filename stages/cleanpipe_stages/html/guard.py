@@ -21,9 +21,9 @@ TOO_DEEP, TOO_MANY_ELEMENTS = "too_deep", "too_many_elements"
 Bytes = npt.NDArray[np.uint8]
 
 _SMALL = 1000  # tags: the dearest page of so few costs 1.5 s (two thirds unclosed <font>, one third blocks)
-_MEDIUM = 10_000  # tags: all of them nested take 1.5 s
+_MEDIUM = 8_000  # tags: all of them nested take 1.1 s
 _WORK = 50_000_000  # elements × their depth: 0.8 s
-_OPTIONS = 20_000
+_OPTIONS = 15_000
 _ATTRIBUTES = 20_000  # of one tag
 _LONG = 3 * _ATTRIBUTES  # bytes that so many attributes need at least
 _BLOCK = _LONG // 2
@@ -64,7 +64,7 @@ class Limits:
 def refusal(data: Bytes, limits: Limits) -> str | None:
     """Why the page (UTF-8) may not be parsed, or None: one of the two reasons above.
 
-    Depth is judged on pages of more than 10,000 tags only: smaller ones cannot become dear by it.
+    Depth is judged on pages of more than 8,000 tags only: smaller ones cannot become dear by it.
     """
     mask = data == 0x3C
     count = int(np.count_nonzero(mask))
@@ -83,12 +83,13 @@ def _has_long_gap(mask: npt.NDArray[np.bool_]) -> bool:
 
 
 def _is_long(data: Bytes, tag: int) -> bool:
-    """Whether a tag, not the script or text after it, may go on for so long."""
-    head = data[tag : tag + _LONG].tobytes()
-    return bool(_LETTER[head[1]]) and _WHOLE_TAG.match(head) is None
+    """Whether a tag, not the script or text after it, has too many attributes (script text may look as if)."""
+    found = _LONG_TAG.match(data[tag:].tobytes()) if _LETTER[data[tag + 1]] else None
+    return found is not None and len(found[0]) >= _LONG and len(_ATTRIBUTE.findall(found[0])) > _ATTRIBUTES
 
 
-_WHOLE_TAG = re.compile(rb"""<(?:"[^"]*"|'[^']*'|[^"'>])*>""")
+_LONG_TAG = re.compile(rb"""<(?:"[^"]*"|'[^']*'|[^"'>])*""")
+_ATTRIBUTE = re.compile(rb"""[\s/"'][^\s/>"'=]+(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'>]+))?""")
 
 
 def _few_stay_open(data: Bytes, tags: npt.NDArray[np.int64]) -> bool:
@@ -112,6 +113,8 @@ def _clearly_cheap(data: Bytes, tags: npt.NDArray[np.int64], limits: Limits) -> 
     """Bounds on elements, depth and work, from names of four letters; script text counts as if it were markup."""
     keys, closing = _names(data, tags)
     opens = len(keys) - int(np.count_nonzero(closing))
+    if len(tags) - len(keys) > _ATTRIBUTES:  # "<" that begins no tag: text, or attribute values
+        return False
     if opens > limits.elements or np.count_nonzero(keys == _KEY_OPTION) > _OPTIONS:
         return False
     nests = ~np.isin(keys, _KEYS_FLAT)
@@ -143,15 +146,15 @@ def _most_open(keys: npt.NDArray[np.uint32], closing: npt.NDArray[np.bool_]) -> 
     order = np.argsort(keys, kind="stable")
     keys, step = keys[order], np.where(closing[order], -1, 1)
     begins = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
-    # names one after another on one line, each far below the last, so that the running minimum starts anew with it
-    fall = 2 * len(keys)
-    step[begins[1:]] -= fall
     level = np.cumsum(step)
-    floor = np.minimum.accumulate(np.minimum(level, -fall * np.repeat(np.arange(len(begins)), np.diff(np.append(begins, len(keys))))))
+    sizes = np.diff(begins, append=len(keys))
+    level -= np.repeat(level[begins] - step[begins], sizes)  # each name counts from nought
+    # names one after another on one line, each far below the last, so that the running minimum starts anew with it
+    fall = 2 * len(keys) * np.repeat(np.arange(len(begins)), sizes)
+    floor = np.minimum.accumulate(np.minimum(level, 0) - fall) + fall
     return keys[begins], np.maximum.reduceat(level - floor, begins)
 
 
-_ATTRIBUTE = re.compile(r"""[\s/"'][^\s/>"'=]+(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'>]+))?""")
 _TOKEN = re.compile(r"""<(?:!--|(/?)([A-Za-z][^\s/>]*)((?:"[^"]*"|'[^']*'|[^"'>])*))""")
 
 
@@ -181,7 +184,7 @@ def _read_tags(markup: str, limits: Limits) -> str | None:
                 reopened = max(0, reopened - 1)
             continue
         opens += 1
-        if len(found[0]) >= _LONG and len(_ATTRIBUTE.findall(found[0])) > _ATTRIBUTES:
+        if len(found[0]) >= _LONG and len(_ATTRIBUTE.findall(found[0].encode(errors="replace"))) > _ATTRIBUTES:
             return TOO_MANY_ELEMENTS
         options += name == "option"
         work += (1 + reopened) * (1 + len(stack) + reopened)

@@ -19,14 +19,12 @@ import re
 LM_TEXT_VERSION = 1
 
 _PUNCTUATION = tuple(bytes([c]) for c in b"!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
-_FOLD_ASCII = bytes(
-    c if c == 10 else 32 if c < 33 or c > 126 else 48 if 48 <= c <= 57 else c + 32 if 65 <= c <= 90 else c
+_TABLE = bytes(
+    c if c == 10 or c > 127 else 32 if c < 33 or c == 127 else 48 if 48 <= c <= 57 else c + 32 if 65 <= c <= 90 else c
     for c in range(256)
 )
 _FOLDS = (("‘", "'"), ("’", "'"), ("“", '"'), ("”", '"'), ("–", "-"), ("—", "-"), ("…", "..."), ("\u00ad", ""))
-_BLANK = re.compile(r"(?:[^\S\n]|[\x00-\x08\x0e-\x1b\x7f])+")
-_DIGIT = re.compile(r"\d")
-_SINGLE = re.compile(r"[^\w\s]|_")
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 
 def head(text: str, chars: int) -> str:
@@ -42,15 +40,25 @@ def head(text: str, chars: int) -> str:
 def lines(text: str) -> list[bytes]:
     """The text's lines as the model reads them: UTF-8, tokens parted by one or more blanks. Blank lines are there too.
 
-    ASCII text, most of an English crawl, goes through byte tables; the result is the same as by the rules above.
+    Bytes do the work: an English page has few other characters, and they alone are looked at one by one.
     """
-    if text.isascii():
-        folded = text.encode("ascii").translate(_FOLD_ASCII)
-        for mark in _PUNCTUATION:
-            if mark in folded:
-                folded = folded.replace(mark, b" " + mark + b" ")
-        return folded.split(b"\n")
-    for old, new in _FOLDS:
-        text = text.replace(old, new)
-    text = _DIGIT.sub("0", _BLANK.sub(" ", text.lower()))
-    return _SINGLE.sub(r" \g<0> ", text).encode("utf-8", "replace").split(b"\n")
+    if not text.isascii():
+        text = text.lower()
+        for old, new in _FOLDS:
+            text = text.replace(old, new)
+        if not text.isascii():
+            text = _BEYOND_ASCII.sub(_beyond_ascii, text)
+    folded = text.encode("utf-8", "replace").translate(_TABLE)
+    for mark in _PUNCTUATION:
+        if mark in folded:
+            folded = folded.replace(mark, b" " + mark + b" ")
+    return folded.split(b"\n")
+
+
+def _beyond_ascii(run: re.Match[str]) -> str:
+    found = run[0]
+    return found if found.isalpha() else "".join(map(_one, found))
+
+
+def _one(c: str) -> str:
+    return "0" if c.isdecimal() else c if c.isalnum() else " " if c.isspace() else f" {c} "

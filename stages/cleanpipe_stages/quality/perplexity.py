@@ -35,7 +35,7 @@ def load_perplexity(model: Path, chars: int) -> Callable[[str], float | None]:
     except ImportError as e:
         raise ConfigError("no KenLM reader: pip install kenlm-ex, or set perplexity = 'off'") from e
     if not model.is_file():
-        raise ConfigError(f"{model}: no such model file")
+        raise ConfigError(f"model file not found: {model}")
     try:
         score = kenlm.Model(str(model)).score
     except (OSError, RuntimeError) as e:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -176,3 +177,22 @@ def test_read_is_decide_and_decode(body: bytes, label: str | None, is_html: bool
 def test_prescan_never_fails(before: bytes, tag: bytes, after: bytes) -> None:
     found = prescan(before + tag + after + b" charset=")
     assert found is None or found[1] in ("meta", "xml")
+
+
+SLOW = [
+    b"<meta " * 170_000 + b"charset",
+    b"<meta a=" * 120_000 + b"charset\xff",
+    b'<meta a="' * 110_000 + b"charset\xff",
+    b"<!--" * 250_000 + b"charset\xff",
+    b"<script" * 140_000 + b"charset\xff",
+    b"<meta http-equiv=content-type content='" + b"charset " * 120_000 + b"'>\xff",
+    b"\x1b$B" * 100_000 + b"\x1b(B" * 100_000,
+]
+
+
+@pytest.mark.parametrize("body", SLOW, ids=range(len(SLOW)))
+def test_large_bodies_cost_their_length(body: bytes) -> None:
+    """A MiB of body: about a second at most where cost grows with length, minutes where it grows with its square."""
+    start = time.process_time()
+    read(b" " * 1024 + body, None, True)
+    assert time.process_time() - start < 10

@@ -1,0 +1,115 @@
+"""html_scrub: takes the text of a page out of its markup. Other rows (WET, text/plain) pass as they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cleanpipe import batch as col
+from cleanpipe.errors import ConfigError
+from cleanpipe.stage import Outcome, Stage, Step, option
+from cleanpipe_stages.html import engines
+from cleanpipe_stages.html.guard import TOO_DEEP, TOO_MANY_ELEMENTS, Limits, refusal
+
+EMPTY, UNPARSABLE = "empty", "unparsable"
+_RESIDUAL = re.compile(r"</?[A-Za-z][A-Za-z0-9]{0,15}[\s/>]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HtmlScrub(Stage):
+    """Judges HTML rows by the markup alone; ``scrubbed`` is null on all others.
+
+    too_deep, too_many_elements: the parser was spared (html/guard.py says what is dear). unparsable: the engine raised.
+    empty: no text was found. An escaped ``&lt;unk&gt;`` is text and stays.
+    """
+
+    name: ClassVar[str] = "html_scrub"
+    reads: ClassVar[frozenset[str]] = frozenset({col.MARKUP, col.MEDIA_TYPE})
+    writes: ClassVar[Mapping[str, pa.DataType]] = {col.SCRUBBED: pa.large_string()}
+    reasons: ClassVar[frozenset[str]] = frozenset({TOO_DEEP, TOO_MANY_ELEMENTS, EMPTY, UNPARSABLE})
+
+    engine: Literal["resiliparse", "html2text", "trafilatura"] = option(
+        "resiliparse", "what reads the markup; html2text is the literal rule", source="stages/README.md, F1 and speed"
+    )
+    main_content: bool = option(True, "the main part of a page only (resiliparse)", source="F1 .93 against .69")
+    fallback: int = option(
+        500, "below this many characters a main part is not believed: the page less its furniture is taken (resiliparse)"
+    )
+    list_bullets: bool = option(True, "a mark or number before each item of a list (resiliparse)")
+    max_depth: int = option(512, "deepest nesting, judged on pages of more than 8,000 tags", source="Chromium's parser")
+    max_elements: int = option(300_000, "most opening tags; so many take half a second")
+
+    def check(self) -> None:
+        """Raises ConfigError: the engine's package is missing, or a limit cannot work."""
+        if min(self.max_depth, self.max_elements) < 1 or self.fallback < 0:
+            raise ConfigError("`max_depth` and `max_elements` are 1 or more, `fallback` is 0 or more", stage=self.name)
+        self._engine()
+
+    def _engine(self) -> engines.Engine:
+        if self.engine == "html2text":
+            return engines.html2text()
+        if self.engine == "trafilatura":
+            return engines.trafilatura()
+        if self.engine == "resiliparse":
+            return engines.resiliparse(main=self.main_content, fallback=self.fallback, bullets=self.list_bullets)
+        raise ConfigError(f"unknown engine {self.engine!r}: resiliparse, html2text or trafilatura", stage=self.name)
+
+    def open(self) -> Step:
+        """Raises ConfigError as ``check`` does."""
+        self.check()
+        engine, limits = self._engine(), Limits(self.max_depth, self.max_elements)
+        html_types = pa.array(sorted(col.HTML_TYPES))
+
+        def page(markup: str, data: engines.Bytes, facts: dict[str, int]) -> tuple[str | None, str | None]:
+            if (refused := refusal(data, limits)) is not None:
+                return None, refused
+            try:
+                found = engine(markup, data)
+                text = found.text.encode(errors="replace").decode()  # lone surrogates cannot enter Arrow
+            except Exception:  # one bad page costs one page, whatever its engine says
+                return None, UNPARSABLE
+            if not text or text.isspace():
+                return None, EMPTY
+            facts["chars_in"] += len(markup)
+            facts["chars_out"] += len(text)
+            facts["residual_tags"] += len(_RESIDUAL.findall(text)) if "<" in text else 0
+            facts["paragraphs_before"] += found.paragraphs
+            facts["paragraphs_after"] += text.count("\n\n") + 1
+            facts["whole_page"] += found.fallback
+            return text, None
+
+        def step(batch: pa.RecordBatch) -> Outcome:
+            html = pc.is_in(batch.column(col.MEDIA_TYPE), html_types)
+            column = batch.column(col.MARKUP)
+            facts = dict.fromkeys(
+                ("chars_in", "chars_out", "residual_tags", "paragraphs_before", "paragraphs_after", "whole_page"), 0
+            )
+            texts: list[str | None] = [None] * batch.num_rows
+            drops: list[str | None] = [None] * batch.num_rows
+            views = _views(column)
+            for row in np.flatnonzero(html.to_numpy(zero_copy_only=False)):
+                texts[row], drops[row] = page(column[row].as_py() or "", views(int(row)), facts)
+            scrubbed = {col.SCRUBBED: pa.array(texts, pa.large_string())}
+            return Outcome(
+                col.with_columns(batch, scrubbed),
+                drops=pa.array(drops, pa.string()),
+                skipped=pc.invert(html),
+                facts={name: n for name, n in facts.items() if n},
+            )
+
+        return step
+
+
+def _views(column: pa.LargeStringArray) -> engines.Views:
+    """Row number to the row's UTF-8 bytes, not copied."""
+    _, offsets, data = column.buffers()
+    ends = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1] if offsets else np.zeros(1, np.int64)
+    everything = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
+    return lambda row: everything[ends[row] : ends[row + 1]]
