@@ -53,10 +53,6 @@ $(VENV)/.test: $(VENV)/.made $(INSTALLS)
 run: $(VENV)/.run ## the sample recipe on the real archives that come with the package, into OUT (run/sample)
 	@$(VENV)/bin/cleanpipe run sample --out $(OUT)
 	@echo
-	@echo "shards   $(OUT)/data      (datasets.load_from_disk, pyarrow, polars)"
-	@echo "ledger   $(OUT)/ledger    (one row for every record that was read)"
-	@echo "report   $(OUT)/audit/audit.md, $(OUT)/audit/audit.json"
-	@echo
 	@echo ">>> datasets.load_from_disk('$(OUT)/data')"
 	@$(PY) -c "import datasets; d = datasets.load_from_disk('$(OUT)/data'); print(d); print(repr(d[0]['url']), repr(d[0]['text'][:80]))"
 
@@ -78,13 +74,12 @@ format: $(VENV)/.test ## mend what ruff can mend
 bench: $(VENV)/.bench ## cleanpipe beside the same steps written plainly, on the sample archives (benchmarks/README.md)
 	@$(PY) benchmarks/end_to_end.py $(if $(CORPUS),'$(CORPUS)') $(BENCH_ARGS)
 
-lm: $(VENV)/.test ## train the English language model again from Debian packages
+lm: $(VENV)/.run ## train the English language model again from Debian packages
 	@$(PY) -m cleanpipe_jobs.train_lm
 
 dist: $(VENV)/.test ## sdist and wheel into dist/, their contents checked
-	@rm -rf dist
-	@$(PY) -m build --no-isolation --outdir dist . > dist.log 2>&1 || { cat dist.log; exit 1; }
-	@rm -f dist.log
+	@rm -rf dist && mkdir -p build
+	@$(PY) -m build --no-isolation --outdir dist . > build/dist.log 2>&1 || { cat build/dist.log; exit 1; }
 	@$(PY) .ci/check_dist.py contents dist
 
 check-dist: dist ## the wheel alone, in an empty environment elsewhere, runs the sample recipe

@@ -112,9 +112,11 @@ class LazyPart:
         return " ".join(words)
 
     def column(self, name: str) -> pa.ChunkedArray:
+        """One narrow column."""
         return self._table.column(name)
 
     def take(self, name: str, rows: np.ndarray) -> pa.Array:
+        """Texts by row number."""
         assert name == col.TEXT
         return pa.array([self._text(self._first + int(r)) for r in rows], pa.large_string())
 

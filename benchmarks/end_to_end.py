@@ -32,7 +32,8 @@ from typing import Any
 import corpus
 
 CPU_SECONDS = ("work", "cpu_seconds")  # where run.json has the CPU seconds of the work alone
-PEAK_BYTES = ("work", "peak_bytes")  # and the largest peak of one worker; without it the process's own peak is taken
+PEAK_BYTES = ("work", "peak_memory_bytes")  # and the largest peak of one worker
+KEPT = ("ledger", "fates", "kept")  # where audit.json has the number of documents kept
 HERE = Path(__file__).resolve().parent
 SAMPLES = HERE.parent / "cleanpipe/recipes/sample-archives"
 OURS = (
@@ -98,11 +99,11 @@ def once(program: Program, work: Path) -> None:
     program.process_cpu.append(process_cpu)
     if program.ours:
         run = json.loads((out / "run.json").read_text())
-        seconds = dig(run, CPU_SECONDS)
-        if seconds is None:
-            sys.exit(f"{out}/run.json has no {'.'.join(CPU_SECONDS)}")
-        peak = (dig(run, PEAK_BYTES) or peak * 2**20) / 2**20
-        kept = dig(json.loads((out / "audit/audit.json").read_text()), ("funnel", "kept"))
+        seconds, largest = dig(run, CPU_SECONDS), dig(run, PEAK_BYTES)
+        if seconds is None or largest is None:
+            sys.exit(f"{out}/run.json lacks {'.'.join(CPU_SECONDS)} or {'.'.join(PEAK_BYTES)}")
+        peak = largest / 2**20
+        kept = dig(json.loads((out / "audit/audit.json").read_text()), KEPT)
     else:
         said = json.loads(text.strip().splitlines()[-1])
         seconds = said.get("total_s", said.get("cpu_s"))

@@ -49,12 +49,12 @@ def prepare(
     """
     pipeline = recipe.pipeline()
     pipeline.validate()
-    models = {}
+    models: dict[str, str] = {}
     for stage in pipeline.stages:
         check: Callable[[], None] | None = getattr(stage, "check", None)
         if check is not None:
             check()
-        models |= {name: digest_of(Path(path)) for name, path in stage.models().items()}
+        models |= {f"{stage.name}.{name}": digest_of(Path(path)) for name, path in stage.models().items()}
     given = list(inputs) or list(recipe.inputs)
     if not given:
         raise ConfigError("no input: name archives, folders, globs, URLs or a file that lists them")

@@ -1,7 +1,7 @@
 """One set of bins for every score: histograms add up over any number of parts, and quantiles are read from them.
 
-Bins are .01 wide inside [-1, 1) and 2 % wide beyond, up to 1e12 on either side; the last one on each side is open.
-A bin is known by its ordinal: 0 is [0, .01), 100 is [1, 1.02), -1 is [-.01, 0).
+Bins are .01 wide inside [-10, 10) and 2 % wide beyond, up to 1e12 on either side; the last one on each side is open.
+A bin is known by its ordinal: 0 is [0, .01), 1000 is [10, 10.2), -1 is [-.01, 0).
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 _LIMIT = 1e12
+WIDTH = ".01 wide, from 10 on 2 %"
 QUANTILES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 
 
 @cache
 def edges() -> npt.NDArray[np.float64]:
     """Lower edges, ascending; by division and multiplication alone, which every processor rounds alike (log is not)."""
-    beyond = [1.0]
+    beyond = [10.0]
     while beyond[-1] < _LIMIT:
         beyond.append(beyond[-1] * 1.02)
-    inside = [i / 100 for i in range(-99, 100)]
+    inside = [i / 100 for i in range(-999, 1000)]
     out = np.array([-e for e in reversed(beyond)] + inside + beyond)
     out.setflags(write=False)
     return out

@@ -8,7 +8,8 @@ from typing import Any
 from cleanpipe import batch as col
 from cleanpipe.audit import sections
 from cleanpipe.audit.conservation import check
-from cleanpipe.audit.lines import NOT_APPLICABLE, Line, View, missing, share
+from cleanpipe.audit.facts import SELECTION
+from cleanpipe.audit.lines import NOT_APPLICABLE, Line, View, largest, missing, share
 from cleanpipe.builtin import READ
 from cleanpipe.recipe import Recipe
 from cleanpipe.stage import Stage
@@ -137,27 +138,40 @@ def _stage(view: View, stage: str) -> dict[str, Any]:
 
 
 def _alarms(view: View) -> dict[str, Any]:
-    """Hosts, languages and types of which nearly nothing is left."""
+    """Hosts, languages and types of which nearly nothing is left. ``by_design``: they would raise none if documents that
+    the recipe does not want (SELECTION) were not counted.
+    """
     options = view.recipe.audit
     hosts = view.ledger.get("hosts", {})
-    groups = {
-        "host": {h: {"": n, col.KEPT: hosts.get("kept", {}).get(h, 0)} for h, n in hosts.get("documents", {}).items()},
-        "language": {name: {"": sum(f.values()), **f} for name, f in view.ledger.get("by_language", {}).items()},
-        "type": {name: {"": sum(f.values()), **f} for name, f in view.ledger.get("by_type", {}).items()},
+    unwanted, kept_by = hosts.get("unwanted", {}), hosts.get("kept", {})
+    groups: dict[str, list[tuple[str, int, int, int, dict[str, int]]]] = {
+        "host": [(h, n, kept_by.get(h, 0), unwanted.get(h, 0), {}) for h, n in hosts.get("documents", {}).items()]
     }
+    for kind in ("language", "type"):
+        groups[kind] = []
+        for name, fates in view.ledger.get(f"by_{kind}", {}).items():
+            lost = {r: n for r, n in fates.items() if r != col.KEPT}
+            chosen = sum(n for r, n in lost.items() if r.rpartition("/")[2] in SELECTION)
+            groups[kind].append((name, sum(fates.values()), fates.get(col.KEPT, 0), chosen, lost))
+
+    def wiped(whole: int, kept: int) -> bool:
+        return whole >= options.alarm_rows and whole - kept > options.alarm * whole
+
     raised: list[dict[str, Any]] = []
     left_out = 0
     for kind, members in groups.items():
-        found = []
-        for name, fates in members.items():
-            whole, kept = fates[""], fates.get(col.KEPT, 0)
-            if whole >= options.alarm_rows and whole - kept > options.alarm * whole:
-                causes = sorted(
-                    ((n, r) for r, n in fates.items() if r not in ("", col.KEPT)), key=lambda c: (-c[0], c[1])
-                )
-                lost = share(whole - kept, whole, "documents")
-                found.append({"kind": kind, "name": name, "lost": lost, "reasons": {r: n for n, r in causes[:3]}})
-        found.sort(key=lambda a: (-a["lost"]["denominator"], a["name"]))
+        found = [
+            {
+                "kind": kind,
+                "name": name,
+                "lost": share(whole - kept, whole, "documents"),
+                "reasons": dict(list(largest(reasons, 3).items())[:3]),
+                "by_design": not wiped(whole - chosen, kept),
+            }
+            for name, whole, kept, chosen, reasons in members
+            if wiped(whole, kept)
+        ]
+        found.sort(key=lambda a: (a["by_design"], -a["lost"]["denominator"], a["name"]))
         raised += found[:ALARMS]
         left_out += max(0, len(found) - ALARMS)
     return {"above": options.alarm, "least_documents": options.alarm_rows, "raised": raised, "left_out": left_out}

@@ -22,9 +22,10 @@ def funnel(audit: Mapping[str, Any], width: int = 100) -> str:
         reasons = "why" if row is None else _reasons(audit["stages"][row["stage"]], row, width - len(text) - 2)
         lines.append(f"{text}  {reasons}".rstrip())
     lines += ["", _balance(audit["conservation"]), _shards(audit["shards"])]
-    raised = len(audit["alarms"]["raised"]) + audit["alarms"]["left_out"]
-    if raised:
-        lines.append(f"alarms     {raised:,} hosts, languages or types lost more than {audit['alarms']['above']:.0%}")
+    if names := [a["name"] for a in audit["alarms"]["raised"] if not a["by_design"]]:
+        above = f"{audit['alarms']['above']:.0%}".replace("%", " %")
+        lines.append(f"alarms     {len(names):,} lost more than {above} of what was wanted: {', '.join(names)}")
+    lines = ["".join(c if c.isprintable() else "\ufffd" for c in line) for line in lines]
     return "\n".join(line if len(line) <= width else line[: width - 1] + "…" for line in lines)
 
 

@@ -14,6 +14,7 @@ from cleanpipe import batch as col
 from cleanpipe.audit.bins import histogram
 from cleanpipe.tally import Tally
 
+SELECTION = frozenset({"bad_type", "other_language"})  # a recipe's word for what it does not want
 NOT_DECODED = "not decoded"
 UNKNOWN = "unknown"  # null in the ledger: not said, or not found out; never guessed, never one of the values
 THRESHOLDS = (0.5, 0.65, 0.8, 0.9, 0.95, 0.99, 0.995)  # of the keep-curve
@@ -81,6 +82,8 @@ class _Rows:
         self.labels = [col.KEPT if fate == col.KEPT else f"{stage}/{reason}" for fate, stage, reason in self.names]
         kept = np.array([fate == col.KEPT for fate, _, _ in self.names], bool)
         self.kept = kept[self.group] if len(found) else np.zeros(0, bool)
+        chosen = np.array([reason in SELECTION for _, _, reason in self.names], bool)
+        self.unwanted = chosen[self.group] if len(found) else self.kept
         # a damaged range has no record type; it is no document of whatever kind
         self.documents = np.asarray(pc.is_valid(self.column(col.RECORD_TYPE)).to_numpy(zero_copy_only=False))
 
@@ -157,11 +160,11 @@ class _Rows:
         }
 
     def hosts(self) -> dict[str, dict[str, int]]:
-        """Documents, kept ones and duplicates of each host; URLs without a host are left out."""
+        """Documents of each host: all, kept, not wanted, duplicates; URLs without a host are left out."""
         found = pc.extract_regex(self.column(col.URL), _HOST)
         codes, labels = _coded(pc.utf8_lower(pc.struct_field(found, "host")), "")
         duplicate = np.asarray(pc.is_valid(self.column(col.KEPT_DOC_ID)).to_numpy(zero_copy_only=False))
-        masks = {"documents": np.ones(self.count, bool), "kept": self.kept, "duplicates": duplicate}
+        masks = {"documents": np.ones(self.count, bool), "kept": self.kept, "unwanted": self.unwanted, "duplicates": duplicate}
         out = {n: _named(np.bincount(codes[m], minlength=len(labels)), labels) for n, m in masks.items()}
         return {name: {host: n for host, n in counts.items() if host} for name, counts in out.items()}
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cleanpipe import batch as col
-from cleanpipe.audit.bins import by_edge, quantiles
+from cleanpipe.audit.bins import WIDTH, by_edge, quantiles
 from cleanpipe.audit.facts import THRESHOLDS, UNKNOWN
 from cleanpipe.audit.lines import BINNED, NOT_APPLICABLE, Line, View, count, largest, missing, share
 from cleanpipe.builtin import READ
@@ -259,5 +259,5 @@ def _score(counts: Mapping[str, Any]) -> dict[str, Any]:
         "quantiles": quantiles(counts["bins"]),
         "quantiles_kept": quantiles(counts["bins_kept"]),
         "histogram": by_edge(counts["bins"]),
-        "method": f"{BINNED}: lower edges of bins .01 wide, above 1 of 2 %",
+        "method": f"{BINNED}: lower edges of bins {WIDTH}",
     }

@@ -59,12 +59,15 @@ class ArcHeads(Heads):
     closers = (b"\n",)
 
     def parse(self, data: bytes) -> Head | None:
+        """The line as a head."""
         return parse_arc_head(data)
 
     def complete(self, data: bytes) -> bool:
+        """Whether the line ends, or is too long for a head."""
         return b"\n" in data or len(data) > _MAX_LINE
 
     def starts(self, data: bytes) -> bool:
+        """Whether a whole head line begins here."""
         return _FIELDS.match(data) is not None
 
 

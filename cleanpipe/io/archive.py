@@ -1,8 +1,8 @@
 """Reading archives: WARC, WET, WAT and ARC, gzip, zstd or plain, told apart by their bytes.
 
-    for item in (reader := read_archive("crawl.warc.gz")):
-        ...  # RawRecord or Damage, in offset order
-    reader.facts  # complete now
+for item in (reader := read_archive("crawl.warc.gz")):
+    ...  # RawRecord or Damage, in offset order
+reader.facts  # complete now
 """
 
 from __future__ import annotations
@@ -119,6 +119,6 @@ def read_one(uri: str, offset: int, length: int, offset_kind: str, *, limits: Re
         elif 0 <= offset < source.size:
             source.clip(offset + length)
             items = list(MemberReader(source, limits, offset).items())
-            if len(items) == 1:
+            if len(items) == 1 and (items[0].offset, items[0].length) == (offset, length):
                 return items[0]
         return Damage(offset, length, offset_kind, "no_record_head", "no single record lies here")

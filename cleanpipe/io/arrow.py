@@ -238,7 +238,7 @@ def dataset_files(schema: pa.Schema, shards: Sequence[str], fingerprint: str) ->
     """dataset_info.json and state.json, which make a folder of shards a saved ``datasets.Dataset``."""
     features = {f.name: {"dtype": _DTYPES.get(str(f.type), str(f.type)), "_type": "Value"} for f in schema}
     info = {"citation": "", "description": "Written by cleanpipe.", "features": features, "homepage": "", "license": ""}
-    state = {
+    state: dict[str, Any] = {
         "_data_files": [{"filename": s} for s in shards],
         "_fingerprint": fingerprint[:16],
         "_format_columns": None,

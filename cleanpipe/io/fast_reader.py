@@ -45,6 +45,7 @@ class Stream:
         self.error: CleanpipeError | None = None
 
     def read(self, size: int = -1) -> bytes:
+        """The next bytes; none after an error."""
         try:
             data = self._source.read_at(self._at, size if size >= 0 else _BUFFER)
         except CleanpipeError as error:  # an exception must not cross into Rust: it would end in a panic
@@ -55,9 +56,11 @@ class Stream:
         return data
 
     def tell(self) -> int:
+        """Offset of the next byte."""
         return self._at
 
     def seek(self, offset: int, whence: int = 0) -> int:
+        """Goes to an offset, as files do."""
         self._at = offset + (0, self._at, self._source.size)[whence]
         return self._at
 
@@ -69,7 +72,7 @@ class Stream:
         for base, data in self._pieces:
             if base <= offset - size and offset <= base + len(data):
                 return data[offset - size - base : offset - base]
-        return self._source.read_at(offset - size, size)
+        return self._source.read_at(offset - size, size) if offset >= size else b""
 
 
 def fast_records(source: ByteSource, limits: ReadLimits, *, compressed: bool) -> Generator[RawRecord, None, Handover]:
@@ -127,7 +130,7 @@ class _Records:
                 self._records = ArchiveIterator(
                     self._stream, parse_http=False, max_header_len=self._max_head, buffer_size=_BUFFER
                 )
-            self._record = next(self._records, None)  # type: ignore[call-overload]
+            self._record = next(self._records, None)
         except BaseException as error:
             self._stop(error)
             return None

@@ -125,12 +125,15 @@ class WarcHeads(Heads):
     closers = (b"\r\n\r\n", b"\n\n")
 
     def parse(self, data: bytes) -> Head | None:
+        """The head up to its blank line."""
         return parse_warc_head(data)
 
     def complete(self, data: bytes) -> bool:
+        """Whether the blank line is there."""
         return not self.starts(data[:32]) or HEAD_END.search(data) is not None
 
     def starts(self, data: bytes) -> bool:
+        """Whether a version line begins here."""
         return VERSION_LINE.match(data) is not None
 
 

@@ -72,8 +72,10 @@ def _fields(head: str) -> dict[str, str]:
         name, colon, value = line.partition(":")
         if colon:
             name, value = name.strip().lower(), value.strip(" \t\r\0")
-            if fields.setdefault(name, value) is not value:
+            if name in fields:
                 repeated.setdefault(name, [fields[name]]).append(value)
+            else:
+                fields[name] = value
     for name, values in repeated.items():
         fields[name] = ", ".join(values)
     return fields

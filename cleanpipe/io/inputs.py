@@ -1,18 +1,241 @@
-"""TEMPORARY by the lead so that the driver runs; helper-1 replaces it."""
+"""Which files a run reads: paths, globs, folders, manifests and URLs, turned into one sorted list."""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-@dataclass(frozen=True)
+from typing import Any
+
+from cleanpipe.errors import ConfigError
+from cleanpipe.io.bytesource import is_url, local_path
+from cleanpipe.io.member_reader import container, heads_of
+
+_KINDS = (".warc", ".wet", ".wat", ".arc")
+_PACKED = ("", ".gz", ".zst")
+ENDINGS = tuple(kind + packed for kind in _KINDS for packed in _PACKED)
+MANIFESTS = (".paths", ".paths.gz", ".txt", ".txt.gz")
+_ENDINGS_TEXT = "an archive ends in .warc, .wet, .wat or .arc, with .gz or .zst"
+
+
+@dataclass(frozen=True, slots=True)
 class Input:
+    """One archive. source: its name in the ledger. uri: what opens it. size: bytes (0 where storage does not say).
+
+    stamp: what changes when the file does: mtime in nanoseconds, or the ETag or time that storage gives.
+    """
+
     source: str
     uri: str
     size: int
     stamp: str
-def resolve_inputs(inputs, *, source_root=None):
-    import glob
-    out=[]
-    for i in inputs:
-        for f in (sorted(glob.glob(i)) if '*' in i else [i]):
-            p=Path(f)
-            for q in (sorted(x for x in p.rglob('*') if '.warc' in x.name or '.arc' in x.name or '.wet' in x.name) if p.is_dir() else [p]):
-                out.append(Input(q.name,str(q),q.stat().st_size,str(q.stat().st_mtime_ns)))
-    return sorted(out,key=lambda i:i.source)
+
+
+def resolve_inputs(inputs: Sequence[str], *, source_root: str | None) -> list[Input]:
+    """Every archive that ``inputs`` name, each once, sorted by ``source``.
+
+    Each entry is a file, a glob, a folder (searched to the bottom for archive endings), a manifest (``.paths``,
+    ``.paths.gz``, ``.txt``: one path a line, relative to its own folder or one above it, else to the working folder),
+    or a URL of any of these. ``source`` is the path below ``source_root``, else the base name.
+
+    Raises:
+        ConfigError: nothing there, nothing matches, not an archive, or two inputs of one name; one clear line.
+    """
+    if not inputs:
+        raise ConfigError("no input: name archives, a glob, a folder or a manifest")
+    found: dict[str, Input] = {}
+    for name in inputs:
+        for uri, size, stamp in _expand(os.fspath(name), manifests=True):
+            source = _source(uri, source_root)
+            found.setdefault(uri, Input(source, uri, size, stamp))
+    by_source: dict[str, Input] = {}
+    for item in found.values():
+        other = by_source.setdefault(item.source, item)
+        if other is not item:
+            first, second = sorted((other.uri, item.uri))
+            raise ConfigError(
+                f"two inputs are both named {item.source!r}: {first} and {second}; "
+                "give --source-root a folder above both, so that their paths below it tell them apart"
+            )
+    return sorted(by_source.values(), key=lambda item: item.source)
+
+
+_Found = tuple[str, int, str]  # URI, size, stamp
+
+
+def _expand(name: str, *, manifests: bool) -> Iterator[_Found]:
+    path = local_path(name)
+    try:
+        yield from (
+            _expand_local(path, manifests=manifests) if path is not None else _expand_url(name, manifests=manifests)
+        )
+    except ConfigError:
+        raise
+    except Exception as error:  # foreign errors of storage, many and varied
+        what = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
+        raise ConfigError(f"input {name} cannot be read: {what}") from error
+
+
+def _expand_local(name: str, *, manifests: bool) -> Iterator[_Found]:
+    path = Path(os.path.abspath(name))  # noqa: PTH100  # resolve() would follow links, and the name is the user's
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if _is_archive(file.name) and file.is_file())
+        if not files:
+            raise ConfigError(f"input folder {name} holds no archive: {_ENDINGS_TEXT}")
+        yield from map(_stat, files)
+    elif path.exists():
+        head = _start(path)
+        if manifests and _is_manifest(path.name) and heads_of(head) is None:
+            yield from _manifest(name, path.read_bytes(), [str(folder) for folder in path.parents])
+        else:
+            _check(name, path.name, head)
+            yield _stat(path)
+    elif glob.has_magic(name):
+        matches = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207  # Path.glob takes no absolute pattern
+        files = [Path(match) for match in matches if Path(match).is_file() and _is_archive(Path(match).name)]
+        if not files:
+            raise ConfigError(f"input {name} matches no archive ({len(matches)} other names): {_ENDINGS_TEXT}")
+        yield from map(_stat, files)
+    else:
+        raise ConfigError(f"input {name} does not exist")
+
+
+def _expand_url(name: str, *, manifests: bool) -> Iterator[_Found]:
+    import fsspec
+
+    fs, path = fsspec.core.url_to_fs(name)
+    if glob.has_magic(path) and not fs.exists(path):
+        matches = [match for match in sorted(fs.glob(path)) if _is_archive(match)]
+        if not matches:
+            raise ConfigError(f"input {name} matches no archive: {_ENDINGS_TEXT}")
+        for match in matches:
+            yield _info(_url(fs, name, match), fs.info(match))
+        return
+    if not fs.exists(path):
+        raise ConfigError(f"input {name} does not exist")
+    if fs.isdir(path) and not fs.isfile(path):
+        files = [file for file in sorted(fs.find(path)) if _is_archive(file)]
+        if not files:
+            raise ConfigError(f"input folder {name} holds no archive: {_ENDINGS_TEXT}")
+        for file in files:
+            yield _info(_url(fs, name, file), fs.info(file))
+        return
+    base = _base(name)
+    with fs.open(path, "rb") as file:
+        head = file.read(_HEAD)
+    if manifests and _is_manifest(base) and heads_of(head) is None:
+        with fs.open(path, "rb") as file:
+            yield from _manifest(name, file.read(), _parents(name))
+    else:
+        _check(name, base, head)
+        yield _info(name, fs.info(path))
+
+
+def _manifest(name: str, data: bytes, folders: Sequence[str]) -> Iterator[_Found]:
+    """The archives that a list names; each entry is looked for in the manifest's folder, then in those above it."""
+    try:
+        lines = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode("utf-8-sig").splitlines()
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise ConfigError(f"manifest {name} is no list of paths: {error}") from error
+    entries = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    if not entries:
+        raise ConfigError(f"manifest {name} names no input")
+    for entry in entries:
+        target = entry
+        if not is_url(entry) and not os.path.isabs(entry):  # noqa: PTH117
+            target = next((place for place in (_join(f, entry) for f in folders) if _exists(place)), entry)
+        try:
+            yield from _expand(target, manifests=False)
+        except ConfigError as error:
+            raise ConfigError(f"manifest {name}: {error.message}") from error
+
+
+def _exists(name: str) -> bool:
+    path = local_path(name)
+    if path is not None:
+        return Path(path).exists() or (glob.has_magic(path) and bool(glob.glob(path)))  # noqa: PTH207
+    import fsspec
+
+    fs, inner = fsspec.core.url_to_fs(name)
+    return bool(fs.exists(inner) or (glob.has_magic(inner) and fs.glob(inner)))
+
+
+def _join(folder: str, entry: str) -> str:
+    return folder.rstrip("/") + "/" + entry
+
+
+def _parents(url: str) -> list[str]:
+    """Folders of a URL, innermost first, down to its root."""
+    scheme, _, path = url.rpartition("://")
+    parts = path.split("?")[0].split("/")[:-1]
+    return [f"{scheme}://" + "/".join(parts[:count]) for count in range(len(parts), 0, -1)]
+
+
+def _base(uri: str) -> str:
+    return uri.split("::")[0].split("?")[0].rstrip("/").rpartition("/")[2]
+
+
+def _is_archive(name: str) -> bool:
+    base = _base(name).lower()
+    return base.endswith(ENDINGS) and not base.startswith(".")
+
+
+def _is_manifest(name: str) -> bool:
+    return name.lower().endswith(MANIFESTS)
+
+
+_HEAD = 1 << 12
+
+
+def _start(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_HEAD)
+
+
+def _check(name: str, base: str, head: bytes) -> None:
+    """A file named outright may have any name, if its first bytes or its ending speak for an archive."""
+    if not _is_archive(base) and container(head) == "plain" and heads_of(head) is None:
+        raise ConfigError(f"input {name} is of unknown kind: {_ENDINGS_TEXT}; a manifest ends in .paths or .txt")
+
+
+def _stat(path: Path) -> _Found:
+    stat = path.stat()
+    return str(path), stat.st_size, str(stat.st_mtime_ns)
+
+
+_STAMPS = (
+    "ETag",
+    "etag",
+    "e_tag",
+    "mtime",
+    "LastModified",
+    "last_modified",
+    "updated",
+    "modified",
+    "created",
+    "md5Hash",
+)
+
+
+def _info(uri: str, info: dict[str, Any]) -> _Found:
+    stamp = next((str(info[key]).strip('"') for key in _STAMPS if info.get(key)), "")
+    return uri, int(info.get("size") or 0), stamp
+
+
+def _url(fs: Any, name: str, path: str) -> str:
+    """The URL of a path that the file system of ``name`` gave, chained as ``name`` is."""
+    _, chain, rest = name.partition("::")
+    return str(fs.unstrip_protocol(path)) + chain + rest
+
+
+def _source(uri: str, root: str | None) -> str:
+    if root is None:
+        return _base(uri)
+    below = local_path(root)
+    base = os.path.abspath(below).rstrip("/") + "/" if below is not None else root.rstrip("/") + "/"  # noqa: PTH100
+    if not uri.startswith(base):
+        raise ConfigError(f"input {uri} does not lie below --source-root {root}")
+    return uri[len(base) :]

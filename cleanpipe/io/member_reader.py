@@ -36,7 +36,7 @@ class _Padding:
 
 
 def container(head: bytes) -> str:
-    """ "gzip", "zstd" or "plain", by the first bytes, never by a name."""
+    """What packs a file ("gzip", "zstd", "plain"), by its first bytes, never by its name."""
     if head.startswith(GZIP_MAGIC):
         return "gzip"
     if head.startswith(ZSTD_MAGIC) or _skippable(head):
@@ -253,7 +253,9 @@ def _neighbours(first: Damage, second: Damage) -> bool:
 
 def _item(frame: Frame, base: int, kind: str) -> Item:
     if frame.head is None:
-        return Damage(base + frame.offset, frame.length, kind, frame.error.replace("blank", "trailing_bytes"), frame.message)
+        return Damage(
+            base + frame.offset, frame.length, kind, frame.error.replace("blank", "trailing_bytes"), frame.message
+        )
     head = frame.head
     return RawRecord(
         base + frame.offset, frame.length, kind, head.type, head.headers, frame.block, oversize=frame.oversize

@@ -47,7 +47,11 @@ class RawRecord:
 class Damage:
     """A range that could not be read as records; its bytes can be re-read by offset and length.
 
-    error: a short class ("bad_gzip", "bad_crc", "cut", "no_record_head", "short_block", "trailing_bytes", "empty_file").
+    error: a short class, one of
+        "bad_gzip", "bad_zstd": a compressed member does not inflate, or bytes between members are none;
+        "bad_crc": it inflates to something else than was packed; "cut": the file ends inside it;
+        "no_record_head": no record begins where one must; "short_block": a record fails its own Content-Length;
+        "trailing_bytes": junk behind the last record; "empty_file": nothing at all.
     """
 
     offset: int

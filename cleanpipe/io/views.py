@@ -34,7 +34,7 @@ class View(ABC):
         """Whether a byte lies at ``offset``. What lies before it may be forgotten."""
         return bool(self.peek(offset, 1))
 
-    def discard(self, offset: int) -> None:
+    def discard(self, offset: int) -> None:  # noqa: B027  # a plain file has nothing to forget
         """Nothing before ``offset`` is asked for any more."""
 
     def extend(self) -> bool:
@@ -75,6 +75,7 @@ class PlainView(View):
         self._source = source
 
     def peek(self, offset: int, size: int) -> bytes:
+        """Reads there."""
         if size >= CHUNK:
             return self._source.read_at(offset, size)
         data = self._source.at(offset)
@@ -83,14 +84,15 @@ class PlainView(View):
         return bytes(data[:size])
 
     def end(self) -> int:
+        """The size of the file."""
         return self._source.size
 
 
 class MemberView(View):
     """One gzip member or zstd frame, and those that continue a record begun in it.
 
-    offset, stop: where it begins in the file and, once its end was seen, where it ends. ``failure``: "bad_gzip", "bad_zstd"
-    (does not inflate), "bad_crc" (inflates to something else than was packed), "cut" (the file ends first).
+    offset, stop: where it begins in the file and, once its end was seen, where it ends. ``failure`` is one of the
+    errors of Damage: "bad_gzip", "bad_zstd", "bad_crc", "cut"; ``message`` is the inflater's own word.
     """
 
     def __init__(self, source: ByteSource, offset: int, starts_record: Callable[[ByteSource, int], bool]) -> None:
@@ -113,6 +115,7 @@ class MemberView(View):
         self._ended, self.failure, self.message, self.stop = True, failure, message, self._position
 
     def peek(self, offset: int, size: int) -> bytes:
+        """Inflates as far as that."""
         start = offset - self._base
         if start < 0:
             raise AssertionError("the view has forgotten these bytes")
@@ -121,25 +124,25 @@ class MemberView(View):
         return bytes(memoryview(self._window)[start : start + size])
 
     def reaches(self, offset: int) -> bool:
+        """Inflates up to there and keeps nothing before it."""
         while not self._ended and self._base + len(self._window) <= offset:
             self._base += len(self._window)
             self._window = bytearray(self._more())
         return offset < self._base + len(self._window)
 
     def discard(self, offset: int) -> None:
+        """Drops what lies before, when that is worth moving the rest."""
         drop = min(offset - self._base, len(self._window))
         if drop == len(self._window) or drop >= _OUT:
             del self._window[:drop]
             self._base += drop
 
     def first(self) -> int:
+        """Where the window begins."""
         return self._base
 
-    def drain(self) -> None:
-        """Reads to the end of the member, so that its checksum is judged."""
-        self.end()
-
     def extend(self) -> bool:
+        """Opens the next member where this one ended, if it begins no record."""
         if not self._ended or self.failure or self.stop >= self.source.size:
             return False
         if not self._continues() or self._starts_record(self.source, self.stop):
@@ -187,7 +190,7 @@ class GzipMember(MemberView):
         return out
 
     def _replay(self, before: zlib._Decompress, data: bytes, error: zlib.error) -> bytes:
-        """zlib keeps back what it inflated in a call that failed: goes byte by byte up to the break."""
+        """Goes byte by byte up to the break: zlib keeps back what it inflated in a call that failed."""
         out = []
         for at in range(len(data)):
             try:

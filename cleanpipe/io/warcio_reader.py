@@ -22,7 +22,7 @@ from cleanpipe.io.record import OFFSET_IN_FILE, RawRecord, ReadLimits
 def warcio_records(source: ByteSource, limits: ReadLimits, *, compressed: bool) -> Generator[RawRecord, None, Handover]:
     """Proven records of a WARC file from its start; returns where and why it stopped."""
     stream = Stream(source)
-    at = inflated = 0
+    at = inflated = before = 0
     pending: RawRecord | None = None
     reason = ""
     records = ArchiveIterator(stream, no_record_parse=True)
@@ -55,9 +55,9 @@ def warcio_records(source: ByteSource, limits: ReadLimits, *, compressed: bool) 
             break
         if pending is not None:  # the last record of the file is the member reader's
             yield pending
-            inflated += pending_size
+            inflated += before
         pending = RawRecord(at, stop - at, OFFSET_IN_FILE, headers.get("warc-type", "").lower(), headers, block)
-        pending_size, at = size, stop
+        before, at = size, stop
     if stream.error is not None:
         raise stream.error
     return Handover(pending.offset if pending else 0, inflated, pending, reason)

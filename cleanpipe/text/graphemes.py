@@ -88,7 +88,7 @@ class Clusters:
         """The nearest boundary at or before ``i``, at most ``reach`` code points away; else ``i``."""
         for j in range(i, i - reach - 1, -1):
             if self.is_boundary(j):
-                return max(j, 0)
+                return min(max(j, 0), len(self._text))
         self.cuts += 1
         return i
 
@@ -96,7 +96,7 @@ class Clusters:
         """The nearest boundary at or after ``i``, at most ``reach`` code points away; else ``i``."""
         for j in range(i, i + reach + 1):
             if self.is_boundary(j):
-                return min(j, len(self._text))
+                return min(max(j, 0), len(self._text))
         self.cuts += 1
         return i
 

@@ -26,6 +26,8 @@ from collections import Counter
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 
+import numpy as np
+
 from cleanpipe.errors import ConfigError
 from cleanpipe.text import unicode_tables as tables
 
@@ -90,14 +92,14 @@ _TAG_RE = re.compile(
 _RTL_RE = re.compile(f"[{_plane0(tables.RTL_LETTERS)}\U00010800-\U00010fff\U0001e800-\U0001efff]")
 _VOWEL_SEPARATOR_RE = re.compile("\u180e(?<![\u1820-\u18a8\u18aa\u180b-\u180d\u180f]\u180e)")
 
-_HIGH = "\U000101fd-\U0001e94a\U0001f3fb-\U0001f3ff\U000e0020-\U000e01ef"  # holds all marks beyond the basic plane
+_HIGH = "\U000101fd-\U0001e94a\U000e0100-\U000e01ef"  # holds all marks beyond the basic plane
 _MARK_OR_HIGH = f"[{_plane0(tables.MARKS)}{ZWNJ}{ZWJ}{_HIGH}]"
 _SOME_MARK_RE = re.compile(_MARK_OR_HIGH)
 _MAYBE_LONG_RUN_RE = re.compile(f"{_MARK_OR_HIGH}{_MARK_OR_HIGH}{{{MAX_MARKS}}}")
 _MARK = f"[{tables.char_class(tables.MARKS)}{ZWNJ}{ZWJ}]"
 _LONG_RUN_RE = re.compile(f"({_MARK}{_MARK}{{{MAX_MARKS - 1}}}){_MARK}++")
 
-_LOW_TAIL = f"[{_plane0(tables.TAIL)}{ZWNJ}]*+"
+_LOW_TAIL = f"[{_plane0(tables.TAIL)}{ZWNJ}\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]*+"
 _PLAIN = _plane0(tables.JOINER_LETTERS)
 _JOINER_RE = re.compile(
     # a joiner between two plain letters is right: only the others are looked at, each with the tail behind it
@@ -116,7 +118,7 @@ _INNER_RE = re.compile(r"[ \t](?<=[^ \t\n][ \t])(?:[ \t]++|(?<=\t))")
 _EMPTY_LINES_RE = re.compile(r"\n\n\n+")
 _PRIVATE_RE = re.compile("[\ue000-\uf8ff]")
 _PRIVATE_PLANES_RE = re.compile("[\U000f0000-\U000ffffd\U00100000-\U0010fffd]")
-_IS_WHITE = bytes(ord("w") if byte in b" \t\n\r\x0b\x0c" else ord("x") for byte in range(256))
+_IS_WHITE = bytes(byte in b" \t\n\r\x0b\x0c" for byte in range(256))
 _SPACES_RE = re.compile(r"[ \t\n](?:[ \t\n]++|(?<=[\t\n]))")
 
 
@@ -320,8 +322,10 @@ def _white_runs(text: str, odd: AbstractSet[str]) -> int:
         text = unify_line_breaks(text)
     if not odd.isdisjoint(_BLANK):
         text = unify_blanks(text)
-    shape = text.encode("utf-8", "surrogatepass").translate(_IS_WHITE)  # all white space is ASCII by now
-    return shape.count(b"xww") + shape.startswith(b"ww")
+    encoded = text.encode("utf-8", "surrogatepass").translate(_IS_WHITE)  # all white space is ASCII by now
+    white = np.frombuffer(encoded, np.bool_)
+    pairs = white[1:] & white[:-1]
+    return int(np.count_nonzero(pairs) - np.count_nonzero(pairs[1:] & pairs[:-1]))
 
 
 def _private_use(text: str, odd: AbstractSet[str]) -> int:

@@ -13,7 +13,7 @@ from cleanpipe.recipe import load_recipe, names
 from cleanpipe.registry import catalogue, find, load
 from cleanpipe.stage import Stage
 
-CORE = {"decode": Decode, "normalise": Normalise}
+CORE: dict[str, type[Stage]] = {"decode": Decode, "normalise": Normalise}
 
 
 def describe(kind: type[Stage], pack: str) -> dict[str, Any]:

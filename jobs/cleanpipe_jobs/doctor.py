@@ -108,9 +108,9 @@ def _fasttext() -> Finding:
         mend = f"pip uninstall -y {' '.join(names)} && pip install {names[0]}"
         return Finding("fasttext", "wrong", f"{' and '.join(there)} share the import name `fasttext`", mend)
     try:
-        from cleanpipe_stages.lid import model
+        from cleanpipe_stages.lid.model import find_model, load
 
-        label = model.probe()
+        [(label, _)] = load(find_model(""))(["This is a plain sentence in the English language."])
     except Exception as error:  # whatever a broken build raises
         return Finding(
             "fasttext",

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,6 +16,7 @@ from cleanpipe.errors import ConfigError
 from cleanpipe.stage import Outcome, Stage, Step, option
 from cleanpipe_stages.html import engines
 from cleanpipe_stages.html.guard import TOO_DEEP, TOO_MANY_ELEMENTS, Limits, refusal
+from cleanpipe_stages.html.tags import Bytes, Tags
 
 EMPTY, UNPARSABLE = "empty", "unparsable"
 _RESIDUAL = re.compile(r"</?[A-Za-z][A-Za-z0-9]{0,15}[\s/>]")
@@ -40,7 +40,8 @@ class HtmlScrub(Stage):
     )
     main_content: bool = option(True, "the main part of a page only (resiliparse)", source="F1 .93 against .69")
     fallback: int = option(
-        500, "below this many characters a main part is not believed: the page less its furniture is taken (resiliparse)"
+        500,
+        "below this many characters a main part is not believed: the page less its furniture is taken (resiliparse)",
     )
     list_bullets: bool = option(True, "a mark or number before each item of a list (resiliparse)")
     max_depth: int = option(512, "deepest nesting, judged on pages of more than 8,000 tags", source="Chromium's parser")
@@ -67,17 +68,17 @@ class HtmlScrub(Stage):
         engine, limits = self._engine(), Limits(self.max_depth, self.max_elements)
         html_types = pa.array(sorted(col.HTML_TYPES))
 
-        def page(markup: str, data: engines.Bytes, facts: dict[str, int]) -> tuple[str | None, str | None]:
-            if (refused := refusal(data, limits)) is not None:
+        def page(tags: Tags, facts: dict[str, int]) -> tuple[str | None, str | None]:
+            if (refused := refusal(tags, limits)) is not None:
                 return None, refused
             try:
-                found = engine(markup, data)
+                found = engine(tags)
                 text = found.text.encode(errors="replace").decode()  # lone surrogates cannot enter Arrow
             except Exception:  # one bad page costs one page, whatever its engine says
                 return None, UNPARSABLE
             if not text or text.isspace():
                 return None, EMPTY
-            facts["chars_in"] += len(markup)
+            facts["chars_in"] += len(tags.data) - int(np.count_nonzero((tags.data & 0xC0) == 0x80))
             facts["chars_out"] += len(text)
             facts["residual_tags"] += len(_RESIDUAL.findall(text)) if "<" in text else 0
             facts["paragraphs_before"] += found.paragraphs
@@ -95,7 +96,7 @@ class HtmlScrub(Stage):
             drops: list[str | None] = [None] * batch.num_rows
             views = _views(column)
             for row in np.flatnonzero(html.to_numpy(zero_copy_only=False)):
-                texts[row], drops[row] = page(column[row].as_py() or "", views(int(row)), facts)
+                texts[row], drops[row] = page(Tags(views(int(row))), facts)
             scrubbed = {col.SCRUBBED: pa.array(texts, pa.large_string())}
             return Outcome(
                 col.with_columns(batch, scrubbed),
@@ -107,9 +108,13 @@ class HtmlScrub(Stage):
         return step
 
 
-def _views(column: pa.LargeStringArray) -> engines.Views:
+def _views(column: pa.LargeStringArray) -> Callable[[int], Bytes]:
     """Row number to the row's UTF-8 bytes, not copied."""
     _, offsets, data = column.buffers()
-    ends = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1] if offsets else np.zeros(1, np.int64)
+    ends = (
+        np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
+        if offsets
+        else np.zeros(1, np.int64)
+    )
     everything = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
     return lambda row: everything[ends[row] : ends[row + 1]]

@@ -51,7 +51,7 @@ class QualityScore(Stage):
     max_entropy: float = option(5.8, "bits a character; only of text in Latin letters", source=_SOURCE)
     correct_entropy: bool = option(True, "judge entropy with the Miller-Madow correction for short texts")
     min_ascii_share: float = option(0.3, "of text in a language of Latin letters", source="the literal rule")
-    max_digit_share: float = option(0.5, "of the digits 0-9 among the characters", source=_SOURCE)
+    max_digit_share: float = option(0.5, "of the digits 0-9 among the characters that are no blanks", source=_SOURCE)
     max_repetition: float = option(0.8, "of characters in lines that stood before", source=_SOURCE)
     min_deflate_ratio: float = option(0.1, "of the first 4,096 code points", source=_SOURCE)
     min_perplexity: float | None = option(None, "unset: the shipped model's own limit", source=_SOURCE)

@@ -15,7 +15,7 @@ from cleanpipe_stages.dedup.bands import BAND_KEYS, Layout, from_arrow
 from cleanpipe_stages.dedup.hashing import Words, mix
 
 Ints = npt.NDArray[np.int64]
-_AT_ONCE = 64 << 20  # bytes of band keys read in one sweep over the parts
+_AT_ONCE = 16 << 20  # bytes of band keys read in one sweep over the parts
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,17 +37,17 @@ def arrange(parts: Sequence[Part]) -> Documents:
     """Read the narrow columns of all parts and put the documents in order."""
     starts = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum([part.rows for part in parts], dtype=np.int64)))
     lengths = np.concatenate([np.zeros(0, dtype=np.int64), *(_integers(part.column(col.LENGTH)) for part in parts)])
-    upper, lower = _gather(parts, col.DOC_ID)
-    places = np.lexsort((lower, upper, -lengths))  # keep priority; equal ids cannot be, and would go by place
-    upper, lower = _gather(parts, col.CONTENT_ID, instead=col.DOC_ID)
-    upper, lower = upper[places], lower[places]
-    by_content = np.lexsort((lower, upper))  # stable: inside a group the ranks ascend
-    upper, lower = upper[by_content], lower[by_content]
+    ids = _gather(parts, col.DOC_ID)
+    places = np.lexsort((ids[1], ids[0], -lengths))  # keep priority; equal ids cannot be, and would go by place
+    del ids
+    content = _gather(parts, col.CONTENT_ID, instead=col.DOC_ID)[:, places]
+    by_content = np.lexsort((content[1], content[0]))  # stable: inside a group the ranks ascend
+    content = content[:, by_content]
     head = np.ones(places.size, dtype=np.bool_)
-    head[1:] = (upper[1:] != upper[:-1]) | (lower[1:] != lower[:-1])
-    group = np.cumsum(head) - 1
+    head[1:] = np.any(content[:, 1:] != content[:, :-1], axis=0)
+    del content
     first = np.empty_like(by_content)
-    first[by_content] = by_content[head][group]
+    first[by_content] = by_content[head][np.cumsum(head) - 1]
     return Documents(places, first, lengths, starts)
 
 
@@ -65,16 +65,16 @@ def _integers(column: pa.ChunkedArray) -> Ints:
     return np.asarray(column.cast(pa.int64()).fill_null(0).to_numpy())
 
 
-def _gather(parts: Sequence[Part], name: str, *, instead: str | None = None) -> tuple[Words, Words]:
-    """The ids of all parts as two columns of uint64, the upper eight bytes first; ``instead`` serves where null."""
-    uppers, lowers = [np.zeros(0, dtype=np.uint64)], [np.zeros(0, dtype=np.uint64)]
+def _gather(parts: Sequence[Part], name: str, *, instead: str | None = None) -> Words:
+    """The ids of all parts: uint64 of (2, documents), the upper eight bytes first; ``instead`` serves where null."""
+    halves = np.empty((2, sum(part.rows for part in parts)), dtype=np.uint64)
+    done = 0
     for part in parts:
         column = part.column(name)
         ids = identifiers(column)
         if column.null_count and instead is not None:
             absent = np.asarray(column.is_null().to_numpy())
             ids[absent] = identifiers(part.column(instead))[absent]
-        halves = np.ascontiguousarray(ids).view(">u8")
-        uppers.append(halves[:, 0].astype(np.uint64))
-        lowers.append(halves[:, 1].astype(np.uint64))
-    return np.concatenate(uppers), np.concatenate(lowers)
+        halves[:, done : done + len(ids)] = ids.view(">u8").T
+        done += len(ids)
+    return halves

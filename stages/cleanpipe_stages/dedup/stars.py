@@ -7,7 +7,7 @@ than the first that is near enough.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -58,8 +58,8 @@ def stars(buckets: Buckets, sizes: Ints, sets: SetStore, *, threshold: float, ho
         batch = rows[first:last].tolist()
         sets.load(batch)
         sets.load(walk.needed(batch, at_once))
-        for document in batch:
-            walk.visit(document)
+        for document, component in zip(batch, label[rows[first:last]].tolist(), strict=True):
+            walk.visit(document, component)
     return Stars(walk.keeper, walk.jaccard, walk.tally)
 
 
@@ -69,7 +69,8 @@ class _Walk:
     ) -> None:
         self._bands, self._mine, self._sizes, self._sets = buckets.bands, mine, sizes, sets
         self._threshold, self._hot = threshold, hot
-        self._kept: dict[int, deque[int]] = {}
+        self._kept: dict[int, list[int]] = {}  # of the component at hand
+        self._component = -1
         self.keeper = np.full(count, -1, dtype=np.int32)
         self.jaccard = np.full(count, np.nan)
         self.tally = Tally()
@@ -84,8 +85,11 @@ class _Walk:
         total = np.cumsum([8 * int(self._sizes[other]) for other in found])
         return found[: int(np.searchsorted(total, limit, side="right"))]
 
-    def visit(self, document: int) -> None:
-        """Decide on one document; all before it in its component are decided."""
+    def visit(self, document: int, component: int) -> None:
+        """Decide on one document; all before it in its component are decided, and no other begun before is open."""
+        if component != self._component:
+            self._kept.clear()
+            self._component = component
         tally, size = self.tally, int(self._sizes[document])
         for other in self._candidates(document):
             tally.candidates += 1
@@ -103,8 +107,10 @@ class _Walk:
                 self.keeper[document], self.jaccard[document] = other, jaccard
                 return
         for bucket in self._mine[document]:
-            kept = self._kept.setdefault(bucket, deque(maxlen=self._hot))
-            tally.pushed_out += len(kept) == self._hot
+            kept = self._kept.setdefault(bucket, [])
+            if len(kept) == self._hot:
+                tally.pushed_out += 1
+                del kept[0]
             kept.append(document)
 
     def _shared_bands(self, one: int, other: int) -> int:

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-TOO_DEEP, TOO_MANY_ELEMENTS = "too_deep", "too_many_elements"
+from cleanpipe_stages.html.tags import Bytes, Tags, pair_table
 
-Bytes = npt.NDArray[np.uint8]
+TOO_DEEP, TOO_MANY_ELEMENTS = "too_deep", "too_many_elements"
 
 _SMALL = 1000  # tags: the dearest page of so few costs 1.5 s (two thirds unclosed <font>, one third blocks)
 _MEDIUM = 8_000  # tags: all of them nested take 1.1 s
@@ -26,11 +26,13 @@ _WORK = 50_000_000  # elements × their depth: 0.8 s
 _OPTIONS = 15_000
 _ATTRIBUTES = 20_000  # of one tag
 _LONG = 3 * _ATTRIBUTES  # bytes that so many attributes need at least
-_BLOCK = _LONG // 2
-_TAIL = 8  # bytes at the end in which no tag of interest begins, so that looking a few bytes ahead stays inside
 
-_VOID = frozenset("area base basefont bgsound br col embed frame hr img input keygen link meta param source track wbr".split())
-_IMPLIED = frozenset("p li dt dd tr td th tbody thead tfoot colgroup caption option optgroup rt rp rb rtc html head body".split())
+_VOID = frozenset(
+    "area base basefont bgsound br col embed frame hr img input keygen link meta param source track wbr".split()
+)
+_IMPLIED = frozenset(
+    "p li dt dd tr td th tbody thead tfoot colgroup caption option optgroup rt rp rb rtc html head body".split()
+)
 _FORMATTING = frozenset("b big code em font i s small strike strong tt u".split())
 _RAW = frozenset("script style textarea title xmp iframe noembed noframes".split())
 
@@ -47,10 +49,7 @@ _IN_NAME[[*range(0x30, 0x3A), *range(0x41, 0x5B), *range(0x61, 0x7B)]] = True
 _LETTER = _IN_NAME.copy()
 _LETTER[0x30:0x3A] = False
 
-_MAY_FORMAT = np.zeros(1 << 16, bool)  # by the first two bytes of a name: the formatting elements and some others
-for _pair in [*(n + end for n in "bius" for end in " \t\n\r/>"), *(n[:2] for n in _FORMATTING if len(n) > 1)]:
-    for _spelled in {_pair, _pair.upper(), _pair.capitalize(), _pair[0] + _pair[1].upper()}:
-        _MAY_FORMAT[int.from_bytes(_spelled.encode(), "big")] = True
+_MAY_FORMAT = pair_table(_FORMATTING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,25 +60,18 @@ class Limits:
     elements: int
 
 
-def refusal(data: Bytes, limits: Limits) -> str | None:
-    """Why the page (UTF-8) may not be parsed, or None: one of the two reasons above.
+def refusal(tags: Tags, limits: Limits) -> str | None:
+    """Why the page may not be parsed, or None: one of the two reasons above.
 
     Depth is judged on pages of more than 8,000 tags only: smaller ones cannot become dear by it.
     """
-    mask = data == 0x3C
-    count = int(np.count_nonzero(mask))
-    long = len(data) >= _LONG and _has_long_gap(mask)
+    count, data = len(tags.at), tags.data
+    gaps = tags.at[np.diff(tags.at, append=len(data)) >= _LONG] if len(data) >= _LONG else ()
+    long = any(_is_long(data, int(n)) for n in gaps)
     if count <= _SMALL and not long:
         return None
-    tags = np.flatnonzero(mask[:-_TAIL])
-    long = long and any(_is_long(data, int(n)) for n in tags[np.diff(tags, append=len(data)) >= _LONG])
-    cheap = _few_stay_open(data, tags) if count <= _MEDIUM else _clearly_cheap(data, tags, limits)
-    return None if cheap and not long else _read_tags(data.tobytes().decode(errors="replace"), limits)
-
-
-def _has_long_gap(mask: npt.NDArray[np.bool_]) -> bool:
-    blocks = mask[: len(mask) // _BLOCK * _BLOCK].reshape(-1, _BLOCK)
-    return not blocks.any(axis=1).all()  # a tag of _LONG bytes covers a whole block
+    cheap = _few_stay_open(tags) if count <= _MEDIUM else _clearly_cheap(data, tags.at, limits)
+    return None if cheap and not long else _read_tags(tags.markup(), limits)
 
 
 def _is_long(data: Bytes, tag: int) -> bool:
@@ -92,17 +84,14 @@ _LONG_TAG = re.compile(rb"""<(?:"[^"]*"|'[^']*'|[^"'>])*""")
 _ATTRIBUTE = re.compile(rb"""[\s/"'][^\s/>"'=]+(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'>]+))?""")
 
 
-def _few_stay_open(data: Bytes, tags: npt.NDArray[np.int64]) -> bool:
+def _few_stay_open(tags: Tags) -> bool:
     """Whether the formatting left open is little against the number of tags."""
-    first, second = data[tags + 1], data[tags + 2]
-    closing = first == 0x2F
-    opens = _MAY_FORMAT[(first.astype(np.uint16) << 8) | second]
-    if _cost(len(tags), int(np.count_nonzero(opens))) <= 2 * _WORK:
+    formatting = _MAY_FORMAT[tags.pairs]
+    if _cost(len(tags.at), int(np.count_nonzero(formatting & ~tags.closing))) <= 2 * _WORK:
         return True
-    closes = closing & _MAY_FORMAT[(second.astype(np.uint16) << 8) | data[tags + 3]]
-    names, most = _most_open(*_names(data, tags[opens | closes]))
+    names, most = _most_open(*_names(tags.data, tags.at[formatting]))
     unclosed = int(most[np.isin(names, _KEYS_FORMATTING)].sum())
-    return _cost(len(tags), unclosed) <= 2 * _WORK
+    return _cost(len(tags.at), unclosed) <= 2 * _WORK
 
 
 def _cost(tags: int, unclosed: int) -> int:
@@ -139,7 +128,9 @@ def _names(data: Bytes, tags: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.uin
     return keys, closing
 
 
-def _most_open(keys: npt.NDArray[np.uint32], closing: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+def _most_open(
+    keys: npt.NDArray[np.uint32], closing: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
     """For each name the largest number of its elements open at once; a closing tag with nothing to close is none."""
     if len(keys) == 0:
         return keys, np.zeros(0, np.int64)

@@ -37,9 +37,13 @@ def load_perplexity(model: Path, chars: int) -> Callable[[str], float | None]:
     if not model.is_file():
         raise ConfigError(f"model file not found: {model}")
     try:
-        score = kenlm.Model(str(model)).score
+        quiet = kenlm.Config()
+        quiet.show_progress = False  # an ARPA file, read as text, would draw a bar
+        quiet.arpa_complain = kenlm.ARPALoadComplain.NONE
+        score = kenlm.Model(str(model), quiet).score
     except (OSError, RuntimeError) as e:
-        raise ConfigError(f"{model} cannot be read as a KenLM model: {e}") from e
+        why = str(e).rpartition(" threw ")[2].rstrip(")")
+        raise ConfigError(f"{model} cannot be read as a KenLM model: {why}") from e
 
     def perplexity(text: str) -> float | None:
         log10, tokens = 0.0, 0

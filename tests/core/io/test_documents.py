@@ -111,8 +111,8 @@ KINDS = [
     (record(HTML + b"<p>x", "resource"), {col.IS_HTTP: None, col.HTTP_STATUS: None, col.DECLARED_TYPE: None}),
     (
         record("tęxt".encode(), "conversion", content_type="text/plain", warc_refers_to="<urn:uuid:9>"),
-        {col.IS_HTTP: None, col.HTTP_STATUS: None, col.DECLARED_TYPE: None, col.MEDIA_TYPE: None, col.SNIFFED_TYPE: None,
-         col.REFERS_TO: "<urn:uuid:9>", col.BODY: "tęxt".encode()},
+        {col.IS_HTTP: None, col.HTTP_STATUS: None, col.DECLARED_TYPE: None, col.MEDIA_TYPE: None,
+         col.SNIFFED_TYPE: None, col.REFERS_TO: "<urn:uuid:9>", col.BODY: "tęxt".encode()},
     ),
     (record(HTML + b"%PDF-1.4\n"), {col.DECLARED_TYPE: "text/html", col.MEDIA_TYPE: "application/pdf"}),
 ]  # fmt: skip

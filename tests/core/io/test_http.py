@@ -48,6 +48,12 @@ def test_a_head_without_end_is_head_up_to_its_limit() -> None:
     assert parse_response(block, len(block)).body_at == len(block) - 4  # type: ignore[union-attr]
 
 
+def test_values_of_a_repeated_name_are_joined() -> None:
+    head = parse_response(b"HTTP/1.1 200 OK\r\nX: a\r\nx: a\r\nY: b\r\nX:\r\n\r\n", MAX_HEAD)
+    assert head is not None
+    assert head.headers == {"x": "a, a, ", "y": "b"}
+
+
 def test_bytes_above_ascii_are_kept_one_to_one() -> None:
     head = parse_response(b"HTTP/1.1 200 OK\r\nX: caf\xe9\xff\r\n\r\n", MAX_HEAD)
     assert head is not None

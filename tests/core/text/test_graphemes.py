@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 import time
-import unicodedata
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,7 @@ def boundaries(text: str) -> list[int]:
 
 def split(text: str) -> list[str]:
     cuts = boundaries(text)
-    return [text[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+    return [text[a:b] for a, b in pairwise(cuts)]
 
 
 def test_file_of_unicode() -> None:
@@ -111,7 +111,7 @@ def test_pairs_of_a_long_run_of_flags(lead: str) -> None:
     text = lead + "🇩🇪" * 50_000 + "x"
     first = 0 if lead == "🇩" else len(lead)
     clusters, began = Clusters(text), time.process_time()
-    for start in range(1536, 100_000, 1536):
+    for start in range(1536, 98_000, 1536):
         for edge in (start + 512, start):  # as windows ask
             assert (clusters.before(edge) - first) % 2 == 0
             assert (clusters.after(edge + 1) - first) % 2 == 0
@@ -159,10 +159,11 @@ def test_the_rules_as_one_expression(text: str) -> None:
     assert split(text) == CLUSTER.findall(text)
 
 
-@given(st.lists(PIECES, max_size=40).map("".join))
-@settings(max_examples=100, deadline=None)
-def test_the_order_of_questions_does_not_matter(text: str) -> None:
-    order = sorted(range(len(text) + 1), key=lambda i: unicodedata.name(chr(0x4E00 + i * 7919 % 20_000)))
+@given(st.one_of(st.lists(PIECES, max_size=40).map("".join), st.text("🇩🇪🇫x", max_size=80)), st.data())
+@settings(max_examples=150, deadline=None)
+def test_the_order_of_questions_does_not_matter(text: str, data: st.DataObject) -> None:
     clusters = Clusters(text)
+    order = data.draw(st.permutations(range(len(text) + 1)))
     asked = {i: clusters.is_boundary(i) for i in order}
     assert sorted(i for i, yes in asked.items() if yes) == boundaries(text)
+    assert boundaries(text) == [i for i in range(len(text) + 1) if Clusters(text).is_boundary(i)]  # nothing remembered

@@ -12,6 +12,7 @@ import pytest
 
 from cleanpipe.errors import ConfigError
 from cleanpipe.text import normalise as module
+from cleanpipe.text import unicode_tables as tables
 from cleanpipe.text.normalise import (
     INVISIBLE,
     MAX_INDENT,
@@ -163,3 +164,18 @@ def test_every_repair_is_public_and_documented() -> None:
         assert triggers
         found: Any = getattr(module, repair.__name__)
         assert found is repair
+
+
+def test_every_mark_is_counted() -> None:
+    for first, last in tables.spans(tables.MARKS):
+        for mark in map(chr, range(first, last + 1)):
+            assert len(module.cut_mark_runs("x" + mark * 40 + "y")) == MAX_MARKS + 2, f"U+{ord(mark):04X}"
+
+
+def test_joiners_are_judged_across_every_mark() -> None:
+    for first, last in tables.spans(tables.TAIL):
+        for mark in map(chr, range(first, last + 1)):
+            if mark not in "\u200c\u200d":
+                kept, loose = f"ک{mark}\u200c{mark}ک", f"a{mark}\u200c{mark}a"
+                assert module.drop_loose_joiners(kept) == kept, f"U+{ord(mark):04X}"
+                assert module.drop_loose_joiners(loose) == f"a{mark}{mark}a", f"U+{ord(mark):04X}"

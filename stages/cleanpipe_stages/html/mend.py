@@ -1,0 +1,120 @@
+"""Small edits of markup before resiliparse (2.0.1) reads it, each for text that its main content loses.
+
+- A character alone between two tags. Meaning to skip icon fonts it skips nearly every character of three UTF-8 bytes:
+  ``<a>one</a>–<a>two</a>`` became "onetwo", ``<b>東</b>京`` became "東". A mark beside it makes it two.
+- Lists near <body> are navigation to it: b091 lost every item. Three blocks around all put them out of its reach.
+- <figure> is skipped whole, and code, tables and quotations stand in figures: it becomes a <div>.
+- What is preformatted cannot be told in its output, where list items are indented too: marks around <pre>.
+
+All marks are noncharacters and are taken out of the text again by ``unmark``.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+
+import numpy as np
+
+from cleanpipe_stages.html.tags import Bytes, Tags, pair_table
+
+Edit = tuple[int, int, bytes]  # at this byte leave out so many and put these in
+
+_LONE, _OPEN, _CLOSE = "\ufdd0", "\ufdd1", "\ufdd2"
+_BLOCKS = b"<div>" * 3
+
+# kept: letters and what belongs to running text; not bullets, the guillemets of bread-crumbs, shapes, dingbats, icons
+_TEXT = re.compile(
+    "[\u0900-\u1fff\u2010-\u201f\u2024-\u2027\u2030-\u2037\u203b-\u205e\u2070-\u218f\u2190-\u2194\u2200-\u22ff"
+    "\u2c00-\u2dff\u2e80-\ud7ff\uf900-\ufaff\ufb00-\ufdcf\ufdf0-\ufdff\ufe30-\ufefe\uff01-\uffee]"
+)
+_REFERENCE = re.compile(rb"&(?:#\d{4,5}|#[xX][0-9a-fA-F]{3,4}|[A-Za-z]{2,8});")
+_WHOLE_TAG = re.compile(rb"""<(?:"[^"]*"|'[^']*'|[^"'>])*>""")
+_BLANKS = b"\t\n\x0c\r "
+_NEAR_TAG = 64  # blanks between a lone character and the tags beside it
+_BEFORE, _AFTER = np.zeros(256, bool), np.zeros(256, bool)
+_BEFORE[[*_BLANKS, 0x3E]] = True
+_AFTER[[*_BLANKS, 0x3C]] = True
+# what a page's body begins with where no <body> says so
+_CONTENT = pair_table(["p", "div", "h1", "h2", "h3", "h4", "ul", "table", "center", "article", "main", "hr", "font", "br"])
+
+
+def mended(tags: Tags) -> str:
+    """The page's markup with the edits made."""
+    raw = tags.data.tobytes()
+    parts: list[bytes] = []
+    done = 0
+    for at, drop, insert in sorted([*_elements(tags, raw), *_lone_characters(tags.data, raw)]):
+        parts += (raw[done:at], insert)
+        done = at + drop
+    return b"".join([*parts, raw[done:]]).decode()
+
+
+def unmark(text: str) -> str:
+    """The text without marks, lines flush left outside preformatted blocks."""
+    text = text.replace(_LONE, "")
+    if _OPEN not in text:
+        return _INDENT.sub("\n", text).lstrip()
+    parts = _MARKS.split(text)
+    out: list[str] = []
+    depth = 0
+    for n, part in enumerate(parts):
+        if n % 2:
+            depth = max(0, depth + (1 if part == _OPEN else -1))
+            if part == _OPEN and out:
+                out[-1] = out[-1].rstrip(" \t")  # the item's indentation stands before the block's first line
+        else:
+            out.append(part if depth else _INDENT.sub("\n", part))
+    return "".join(out).lstrip("\n")
+
+
+_INDENT = re.compile(r"\n[ \t]+")
+_MARKS = re.compile(f"([{_OPEN}{_CLOSE}])")
+
+
+def _elements(tags: Tags, raw: bytes) -> list[Edit]:
+    edits: list[Edit] = []
+    body: int | None = None
+    for name, at in tags.asked():
+        if name == "figure":
+            edits.append((at + 1, len(name), b"div"))
+        elif name == "/figure":
+            edits.append((at + 1, len(name), b"/div"))
+        elif name == "/pre":
+            edits.append((at, 0, _CLOSE.encode()))
+        elif (end := _tag_end(raw, at)) is None:
+            continue
+        elif name == "body":
+            body = end if body is None else body
+        elif name == "pre":  # a parser leaves out the line break right after the tag
+            edits.append((end + (2 if raw.startswith(b"\r\n", end) else raw[end : end + 1] in (b"\n", b"\r")), 0, _OPEN.encode()))
+    if body is None:
+        body = tags.first(_CONTENT)
+    return edits if body is None else [*edits, (body, 0, _BLOCKS)]
+
+
+def _tag_end(raw: bytes, at: int) -> int | None:
+    found = _WHOLE_TAG.match(raw, at, at + 4096)
+    return found.end() if found else None
+
+
+def _lone_characters(data: Bytes, raw: bytes) -> list[Edit]:
+    """Marks after characters of three bytes, and references to such, that stand between two tags."""
+    inner = data[1:-3]
+    at = np.flatnonzero((inner >= 0xE0) | (inner == 0x26)) + 1
+    edits: list[Edit] = []
+    for place in at[_BEFORE[data[at - 1]]].tolist():
+        if raw[place] == 0x26:
+            found = _REFERENCE.match(raw, place)
+            end, spelled = (found.end(), html.unescape(found[0].decode())) if found else (0, "")
+        else:
+            end = place + 3
+            spelled = raw[place:end].decode(errors="replace") if _AFTER[raw[end]] else ""
+        if spelled and _between_tags(raw, place, end) and _TEXT.fullmatch(spelled):
+            edits.append((end, 0, _LONE.encode()))
+    return edits
+
+
+def _between_tags(raw: bytes, start: int, end: int) -> bool:
+    before = raw[max(0, start - _NEAR_TAG) : start].rstrip(_BLANKS)
+    return before.endswith(b">") and raw[end : end + _NEAR_TAG].lstrip(_BLANKS).startswith(b"<")

@@ -1,0 +1,75 @@
+"""Where the tags of a page stand, found once for the guard and the mending, without a parser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]
+Flags = npt.NDArray[np.bool_]
+Places = npt.NDArray[np.int64]
+
+_AHEAD = 12  # no tag of interest begins in the last bytes: looking a few bytes ahead stays inside
+_ENDS = b"\t\n\x0c\r />"  # what may follow a tag's name
+
+
+def pair_table(names: Iterable[str]) -> Flags:
+    """For each two bytes, lower case, whether one of these names may begin with them."""
+    table = np.zeros(1 << 16, bool)
+    for name in names:
+        for second in name.encode()[1:2] or _ENDS:
+            table[name.encode()[0] << 8 | second | 0x20] = True
+    return table
+
+
+_ASKED = pair_table(["body", "figure", "pre"])
+_PARAGRAPH = pair_table(["p"])
+
+
+@dataclass(slots=True)
+class Tags:
+    """data: the page in UTF-8. at: every ``<``. closing: whether ``/`` follows it.
+
+    pairs: the first two bytes of each name, letters in lower case.
+    """
+
+    data: Bytes
+    at: Places = field(init=False)
+    closing: Flags = field(init=False)
+    pairs: npt.NDArray[np.uint16] = field(init=False)
+
+    def __post_init__(self) -> None:
+        data = self.data
+        self.at = np.flatnonzero(data[:-_AHEAD] == 0x3C)
+        after = data[self.at + 1]
+        self.closing = after == 0x2F
+        name = self.at + self.closing
+        pairs = (data[name + 1] | np.uint8(0x20)).astype(np.uint16)
+        self.pairs = np.bitwise_or(np.left_shift(pairs, np.uint16(8)), data[name + 2] | np.uint8(0x20), dtype=np.uint16)
+
+    def markup(self) -> str:
+        """The page as it is."""
+        return self.data.tobytes().decode()
+
+    def paragraphs(self) -> int:
+        """How many ``<p>`` begin."""
+        return int(np.count_nonzero(_PARAGRAPH[self.pairs] & ~self.closing))
+
+    def asked(self) -> list[tuple[str, int]]:
+        """Names and places of the tags that mending looks for: "body", "figure", "pre", "/figure", "/pre"."""
+        found: list[tuple[str, int]] = []
+        for n in np.flatnonzero(_ASKED[self.pairs]):
+            at, slash = int(self.at[n]), int(self.closing[n])
+            head = self.data[at + 1 + slash : at + 8 + slash].tobytes().lower()
+            for name in ("body", "figure", "pre"):
+                if head.startswith(name.encode()) and head[len(name)] in _ENDS:
+                    found.append(("/" * slash + name, at))
+        return found
+
+    def first(self, names: Flags) -> int | None:
+        """Place of the first opening tag whose name may be one of a ``pair_table``."""
+        found = np.flatnonzero(names[self.pairs] & ~self.closing)
+        return int(self.at[found[0]]) if len(found) else None
