@@ -214,7 +214,7 @@ class _State:
     def _chars(rows: pa.RecordBatch) -> npt.NDArray[np.int64]:
         names = rows.schema.names
         if col.LENGTH in names:
-            return np.asarray(rows.column(col.LENGTH).to_numpy(zero_copy_only=False), dtype=np.int64)
+            return np.asarray(rows.column(col.LENGTH).fill_null(0).to_numpy(zero_copy_only=False), dtype=np.int64)
         texts = [rows.column(n) for n in (col.SCRUBBED, col.MARKUP) if n in names]
         if not texts:
             return np.zeros(rows.num_rows, np.int64)

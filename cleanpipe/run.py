@@ -119,9 +119,9 @@ def run(
 
 def _engine(name: str | None, context: Context, workers: int | None) -> Engine:
     name = name or ("ray" if os.environ.get("RAY_ADDRESS") else "local")
-    count = workers or len(os.sched_getaffinity(0))
+    count = len(os.sched_getaffinity(0)) if workers is None else workers
     if count < 1:
-        raise ConfigError(f"workers = {workers}: at least 1")
+        raise ConfigError(f"{workers} workers: there must be at least 1")
     if name == "serial":
         from cleanpipe.engine.serial import SerialEngine
 

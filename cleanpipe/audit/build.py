@@ -138,8 +138,9 @@ def _stage(view: View, stage: str) -> dict[str, Any]:
 
 
 def _alarms(view: View) -> dict[str, Any]:
-    """Hosts, languages and types of which nearly nothing is left. ``by_design``: they would raise none if documents that
-    the recipe does not want (SELECTION) were not counted.
+    """Hosts, languages and types of which nearly nothing is left.
+
+    ``by_design``: they would raise none if documents that the recipe does not want (SELECTION) were not counted.
     """
     options = view.recipe.audit
     hosts = view.ledger.get("hosts", {})
@@ -160,7 +161,7 @@ def _alarms(view: View) -> dict[str, Any]:
     raised: list[dict[str, Any]] = []
     left_out = 0
     for kind, members in groups.items():
-        found = [
+        found: list[dict[str, Any]] = [
             {
                 "kind": kind,
                 "name": name,

@@ -164,7 +164,12 @@ class _Rows:
         found = pc.extract_regex(self.column(col.URL), _HOST)
         codes, labels = _coded(pc.utf8_lower(pc.struct_field(found, "host")), "")
         duplicate = np.asarray(pc.is_valid(self.column(col.KEPT_DOC_ID)).to_numpy(zero_copy_only=False))
-        masks = {"documents": np.ones(self.count, bool), "kept": self.kept, "unwanted": self.unwanted, "duplicates": duplicate}
+        masks = {
+            "documents": np.ones(self.count, bool),
+            "kept": self.kept,
+            "unwanted": self.unwanted,
+            "duplicates": duplicate,
+        }
         out = {n: _named(np.bincount(codes[m], minlength=len(labels)), labels) for n, m in masks.items()}
         return {name: {host: n for host, n in counts.items() if host} for name, counts in out.items()}
 

@@ -7,7 +7,6 @@ reader.facts  # complete now
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 
 from cleanpipe.errors import ConfigError
@@ -35,12 +34,12 @@ class ArchiveReader:
         Raises:
             ShardError: it cannot be opened or read; whatever its bytes are, they raise nothing.
         """
-        facts, counts = self.facts, Counter[str]()
+        facts, counts = self.facts, dict[str, int]()
         with ByteSource(self.uri, self._progress) as source:
             facts.file_bytes = source.size
             for item in self._items(source):
                 if isinstance(item, RawRecord):
-                    counts[item.type] += 1
+                    counts[item.type] = counts.get(item.type, 0) + 1
                     facts.block_bytes += int(item.headers["content-length"]) if item.oversize else len(item.block)
                 yield item
             facts.records = dict(sorted(counts.items()))

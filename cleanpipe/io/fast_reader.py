@@ -9,7 +9,7 @@ that does not pass, and always the last of the file, is read by the member reade
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from fastwarc.warc import ArchiveIterator, WarcRecord
@@ -51,7 +51,7 @@ class Stream:
         except CleanpipeError as error:  # an exception must not cross into Rust: it would end in a panic
             self.error = error
             return b""
-        self._pieces = (self._pieces[1], (self._at, data))
+        self._pieces = ((self._at, data), self._pieces[0])
         self._at += len(data)
         return data
 
@@ -69,10 +69,35 @@ class Stream:
 
     def before(self, offset: int, size: int) -> bytes:
         """The ``size`` bytes before ``offset``."""
+        start = offset - size
         for base, data in self._pieces:
-            if base <= offset - size and offset <= base + len(data):
-                return data[offset - size - base : offset - base]
+            if base <= start and offset <= base + len(data):
+                return data[start - base : offset - base]
         return self._source.read_at(offset - size, size) if offset >= size else b""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What the header names of a record, in their order, say; most records of a crawl share a few shapes.
+
+    names: in lower case; None where one is repeated. size: bytes of the head without version line and values.
+    """
+
+    names: tuple[str, ...] | None
+    size: int
+
+
+class _Shapes(dict[tuple[bytes, ...], _Shape]):
+    def __missing__(self, raw: tuple[bytes, ...]) -> _Shape:
+        names = tuple(name.decode("latin-1").strip().lower() for name in raw)
+        size = sum(len(name) + len(": \r\n") for name in raw) + len("\r\n\r\n")
+        shape = _Shape(names if len(set(names)) == len(names) else None, size)
+        if len(self) < 4096:
+            self[raw] = shape
+        return shape
+
+
+_SHAPES = _Shapes()
 
 
 def fast_records(source: ByteSource, limits: ReadLimits, *, compressed: bool) -> Generator[RawRecord, None, Handover]:
@@ -81,69 +106,62 @@ def fast_records(source: ByteSource, limits: ReadLimits, *, compressed: bool) ->
     cap = limits.max_body + limits.max_head
     at, expected, inflated = -1, 0, 0
     headers: dict[str, str] = {}
-    block, reason = b"", ""
-    records = _Records(stream, limits)
-    while (record := records.next()) is not None:
+    block, kind, reason = b"", "", ""
+    records: Iterator[WarcRecord] = iter(())
+    while True:
+        try:
+            if at < 0:
+                records = iter(
+                    ArchiveIterator(stream, parse_http=False, max_header_len=limits.max_head, buffer_size=_BUFFER)
+                )
+            record = next(records, None)
+        except BaseException as error:
+            reason = _reason(error)
+            break
+        if record is None:
+            break
         begin: int = record.stream_pos
         if at >= 0:
             held = int.from_bytes(stream.before(begin, 4), "little") if compressed else begin - at
             if held != expected & 0xFFFFFFFF or begin <= at:
                 reason = f"the record at {at} does not fill its {'member' if compressed else 'place'}"
                 break
-            yield RawRecord(at, begin - at, OFFSET_IN_FILE, headers.get("warc-type", "").lower(), headers, block)
+            yield RawRecord(at, begin - at, OFFSET_IN_FILE, kind, headers, block)
             inflated += expected
         elif begin:
             reason = "the file does not begin with a record"
             break
-        at = begin
-        items = record.headers.items_bytes()
-        headers = header_map(items)
+        at, named = begin, record.headers
+        values = named.values_bytes()
+        shape = _SHAPES[named.keys_bytes()]
+        if shape.names is None:
+            headers = header_map(named.items_bytes())
+        else:
+            headers = dict(zip(shape.names, named.values(), strict=True))
+            if headers.get("warc-target-uri", "")[:1] == "<":
+                headers = header_map(named.items_bytes())
         length = content_length(headers)
         if length is None or length > cap:
             reason = f"the record at {at} has no Content-Length that can be used"
             break
-        block = records.block()
-        if len(block) != length:
-            reason = records.error or f"the block at {at} is shorter than its Content-Length"
+        try:
+            block = record.reader.read()
+        except BaseException as error:
+            reason = _reason(error)
             break
-        expected = sum([len(name) + len(value) for name, value in items]) + 4 * len(items)
-        expected += len(record.headers.status_line_bytes or b"") + 4 + length + _CLOSER
+        if len(block) != length:
+            reason = f"the block at {at} is shorter than its Content-Length"
+            break
+        kind = headers.get("warc-type", "").lower()
+        expected = len(named.status_line_bytes or b"") + shape.size + sum(map(len, values)) + length + _CLOSER
     if stream.error is not None:
         raise stream.error
-    kind = headers.get("warc-type", "").lower()
     pending = RawRecord(at, source.size - at, OFFSET_IN_FILE, kind, headers, block) if at >= 0 else None
-    return Handover(max(at, 0), inflated, pending, reason or records.error)
+    return Handover(max(at, 0), inflated, pending, reason)
 
 
-class _Records:
-    """FastWARC's iterator; its errors, panics of its Rust core among them, become a reason to stop."""
-
-    def __init__(self, stream: Stream, limits: ReadLimits) -> None:
-        self._stream, self._max_head = stream, limits.max_head
-        self._records: ArchiveIterator | None = None
-        self._record: WarcRecord | None = None
-        self.error = ""
-
-    def next(self) -> WarcRecord | None:
-        try:
-            if self._records is None:
-                self._records = ArchiveIterator(
-                    self._stream, parse_http=False, max_header_len=self._max_head, buffer_size=_BUFFER
-                )
-            self._record = next(self._records, None)
-        except BaseException as error:
-            self._stop(error)
-            return None
-        return self._record
-
-    def block(self) -> bytes:
-        try:
-            return self._record.reader.read() if self._record is not None else b""
-        except BaseException as error:
-            self._stop(error)
-            return b""
-
-    def _stop(self, error: BaseException) -> None:
-        if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit | MemoryError):
-            raise error
-        self.error = f"FastWARC: {error}"
+def _reason(error: BaseException) -> str:
+    """Errors of FastWARC, panics of its Rust core among them, are a reason to stop; what stops a program is not."""
+    if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit | MemoryError):
+        raise error
+    return f"FastWARC: {error}"

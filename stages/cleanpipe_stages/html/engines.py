@@ -56,7 +56,7 @@ def resiliparse(*, main: bool, fallback: int, bullets: bool) -> Engine:
         )
 
     def engine(tags: Tags) -> Extract:
-        tree = HTMLTree.parse(mended(tags))
+        tree = HTMLTree.parse_from_bytes(mended(tags), "utf-8")
         if tree.body is None:
             return Extract("", 0)
         text = plain(tree, main=True, skip=_BESIDE_MAIN) if main else ""

@@ -28,13 +28,54 @@ _ATTRIBUTES = 20_000  # of one tag
 _LONG = 3 * _ATTRIBUTES  # bytes that so many attributes need at least
 
 _VOID = frozenset(
-    "area base basefont bgsound br col embed frame hr img input keygen link meta param source track wbr".split()
+    (
+        "area",
+        "base",
+        "basefont",
+        "bgsound",
+        "br",
+        "col",
+        "embed",
+        "frame",
+        "hr",
+        "img",
+        "input",
+        "keygen",
+        "link",
+        "meta",
+        "param",
+        "source",
+        "track",
+        "wbr",
+    )
 )
 _IMPLIED = frozenset(
-    "p li dt dd tr td th tbody thead tfoot colgroup caption option optgroup rt rp rb rtc html head body".split()
+    (
+        "p",
+        "li",
+        "dt",
+        "dd",
+        "tr",
+        "td",
+        "th",
+        "tbody",
+        "thead",
+        "tfoot",
+        "colgroup",
+        "caption",
+        "option",
+        "optgroup",
+        "rt",
+        "rp",
+        "rb",
+        "rtc",
+        "html",
+        "head",
+        "body",
+    )
 )
-_FORMATTING = frozenset("b big code em font i s small strike strong tt u".split())
-_RAW = frozenset("script style textarea title xmp iframe noembed noframes".split())
+_FORMATTING = frozenset(("b", "big", "code", "em", "font", "i", "s", "small", "strike", "strong", "tt", "u"))
+_RAW = frozenset(("script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes"))
 
 
 def _key(name: str) -> int:

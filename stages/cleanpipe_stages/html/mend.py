@@ -36,18 +36,20 @@ _BEFORE, _AFTER = np.zeros(256, bool), np.zeros(256, bool)
 _BEFORE[[*_BLANKS, 0x3E]] = True
 _AFTER[[*_BLANKS, 0x3C]] = True
 # what a page's body begins with where no <body> says so
-_CONTENT = pair_table(["p", "div", "h1", "h2", "h3", "h4", "ul", "table", "center", "article", "main", "hr", "font", "br"])
+_CONTENT = pair_table(
+    ["p", "div", "h1", "h2", "h3", "h4", "ul", "table", "center", "article", "main", "hr", "font", "br"]
+)
 
 
-def mended(tags: Tags) -> str:
-    """The page's markup with the edits made."""
+def mended(tags: Tags) -> bytes:
+    """The page with the edits made, in UTF-8."""
     raw = tags.data.tobytes()
     parts: list[bytes] = []
     done = 0
     for at, drop, insert in sorted([*_elements(tags, raw), *_lone_characters(tags.data, raw)]):
         parts += (raw[done:at], insert)
         done = at + drop
-    return b"".join([*parts, raw[done:]]).decode()
+    return b"".join([*parts, raw[done:]])
 
 
 def unmark(text: str) -> str:
@@ -87,7 +89,9 @@ def _elements(tags: Tags, raw: bytes) -> list[Edit]:
         elif name == "body":
             body = end if body is None else body
         elif name == "pre":  # a parser leaves out the line break right after the tag
-            edits.append((end + (2 if raw.startswith(b"\r\n", end) else raw[end : end + 1] in (b"\n", b"\r")), 0, _OPEN.encode()))
+            edits.append(
+                (end + (2 if raw.startswith(b"\r\n", end) else raw[end : end + 1] in (b"\n", b"\r")), 0, _OPEN.encode())
+            )
     if body is None:
         body = tags.first(_CONTENT)
     return edits if body is None else [*edits, (body, 0, _BLOCKS)]

@@ -10,9 +10,13 @@ import html
 import re
 
 _START = re.compile(r"<(?:!--|(script|style|noscript|template|textarea|select|svg)\b|p(?:\s[^<>]*)?>)", re.IGNORECASE)
-_STOP = re.compile(r"</?(?:p|div|article|section|table|td|ul|ol|li|h[1-6]|body|html|form|footer|nav|script|style|noscript)\b", re.IGNORECASE)  # fmt: skip
+_STOP = re.compile(
+    r"</?(?:p|div|article|section|table|td|ul|ol|li|h[1-6]|body|html|form|footer|nav|script|style|noscript)\b",
+    re.IGNORECASE,
+)
 _TAG = re.compile(r"<(?:!--[^<>]*--|[^<>]*)>")
-_END = {n: re.compile(f"</{n}", re.IGNORECASE) for n in "script style noscript template textarea select svg".split()}
+_RAW = ("script", "style", "noscript", "template", "textarea", "select", "svg")
+_END = {name: re.compile(f"</{name}", re.IGNORECASE) for name in _RAW}
 _LONGEST = 8192  # characters of one paragraph's markup that are looked at
 
 

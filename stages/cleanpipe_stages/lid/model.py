@@ -75,13 +75,14 @@ def _packaged() -> Path:
 def digest(path: Path) -> str:
     """SHA-256 of the file, hex; read once a process unless the file changes."""
     seen = path.stat()
-    return _digest(str(path), seen.st_size, seen.st_mtime_ns)
+    key = (str(path), seen.st_size, seen.st_mtime_ns)
+    if key not in _digests:
+        with path.open("rb") as file:
+            _digests[key] = hashlib.file_digest(file, "sha256").hexdigest()
+    return _digests[key]
 
 
-@lru_cache(maxsize=16)
-def _digest(path: str, size: int, changed: int) -> str:
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+_digests: dict[tuple[str, int, int], str] = {}
 
 
 @lru_cache(maxsize=4)

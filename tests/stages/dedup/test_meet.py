@@ -288,3 +288,35 @@ def test_shared_counts_common_values() -> None:
     for _ in range(50):
         one, other = (np.unique(rng.integers(0, 60, rng.integers(0, 60)).astype(np.uint64)) for _ in "ab")
         assert verify.shared(one, other) == len(set(one.tolist()) & set(other.tolist()))
+
+
+def planted(rng: np.random.Generator, base: int, low: float, high: float) -> tuple[str, str]:
+    """A text and a copy with words changed one by one until the Jaccard index of their shingles lies in the band."""
+    text = words(base, base + int(rng.integers(150, 400))).split(" ")
+    copy, mine = text.copy(), plain.shingles(" ".join(text))
+    while True:
+        copy[int(rng.integers(len(copy)))] = f"y{rng.integers(1 << 30)}"
+        theirs = plain.shingles(" ".join(copy))
+        jaccard = len(mine & theirs) / len(mine | theirs)
+        if jaccard <= high:
+            return (" ".join(text), " ".join(copy)) if jaccard >= low else planted(rng, base, low, high)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.95, 0.99), (0.87, 0.93)])
+def test_pairs_above_the_threshold_lose_one(sign: Any, part: Any, low: float, high: float) -> None:
+    """The rule is 98 of 100; theory loses 2 of 1,000 at .87."""
+    rng = np.random.default_rng(11)
+    pairs = [planted(rng, 1000 * base, low, high) for base in range(200)]
+    table = sign([text for pair in pairs for text in pair])
+    verdict, _ = decide([part(table)])
+    kinds = [verdict[i][0] for i in table.column(col.DOC_ID).to_pylist()]
+    caught = sum((one is None) != (other is None) for one, other in zip(kinds[::2], kinds[1::2], strict=True))
+    assert caught >= 0.98 * len(pairs)
+
+
+def test_no_page_of_a_pair_well_below_goes(sign: Any, part: Any) -> None:
+    rng = np.random.default_rng(12)
+    pairs = [planted(rng, 1000 * base, 0.60, 0.80) for base in range(200)]
+    verdict, facts = decide([part(sign([text for pair in pairs for text in pair]))])
+    assert {kind for kind, _, _ in verdict.values()} == {None}
+    assert facts["verified_pairs"] > 50, "many of them were candidates, and were refused"

@@ -1,0 +1,83 @@
+"""The other commands: stages, recipe, verify, doctor, and what run prints."""
+
+import json
+import tomllib
+
+import pytest
+
+from cleanpipe.registry import catalogue
+from cleanpipe_jobs.cli import main
+
+
+def test_stages_lists_all_and_one_in_full(capsys):
+    assert main(["stages"]) == 0
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in [*catalogue(), "decode", "normalise"])
+    assert main(["stages", "language_id"]) == 0
+    one = capsys.readouterr().out
+    assert "threshold" in one
+    assert "low_confidence" in one
+    assert main(["stages", "language_di"]) == 2
+    assert "did you mean 'language_id'" in capsys.readouterr().err
+
+
+def test_stages_and_recipes_as_json(capsys):
+    assert main(["stages", "--json"]) == 0
+    assert {s["name"] for s in json.loads(capsys.readouterr().out)} == {*catalogue(), "decode", "normalise"}
+    assert main(["recipe", "--json"]) == 0
+    assert "web" in json.loads(capsys.readouterr().out)
+
+
+def test_recipe_prints_what_runs(capsys):
+    assert main(["recipe", "web", "--set", "language_id.threshold=0.8"]) == 0
+    recipe = tomllib.loads(capsys.readouterr().out)
+    assert recipe["language_id"]["threshold"] == 0.8
+    assert recipe["windowing"]["size"] == 2048
+    assert recipe["stages"][0] == "http_filter"
+
+
+def test_run_prints_a_funnel_or_json_or_nothing(crawl, tmp_path, capsys):
+    line = ["run", "web", str(crawl), "--out", str(tmp_path / "out"), "--engine", "serial"]
+    assert main(line) == 0
+    shown = capsys.readouterr().out
+    assert "bad_status 1" in shown
+    assert "closes" in shown
+    assert str(tmp_path / "out" / "data") in shown
+    assert main(line) == 0
+    assert "is finished: nothing to do" in capsys.readouterr().out
+    assert main([*line, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["already_finished"] is True
+    assert main([*line, "--quiet"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_doctor_finds_this_environment_well(capsys):
+    assert main(["doctor", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [f for f in found if f["state"] == "wrong"] == []
+    assert main(["doctor"]) == 0
+
+
+def test_doctor_names_two_fasttext_builds_and_the_mend(monkeypatch, capsys):
+    from cleanpipe_jobs import doctor
+
+    real = doctor.version
+    monkeypatch.setattr(doctor, "version", lambda name: "0.9.3" if name == "fasttext" else real(name))
+    assert main(["doctor"]) == 1
+    said = capsys.readouterr().out
+    assert "share the import name" in said
+    assert "pip uninstall -y fasttext-predict fasttext" in said
+
+
+def test_version_and_help(capsys):
+    for flag, word in (("--version", "cleanpipe "), ("--help", "examples:")):
+        with pytest.raises(SystemExit) as end:
+            main([flag])
+        assert end.value.code == 0
+        assert word in capsys.readouterr().out
+
+
+def test_a_wrong_command_line_is_status_2(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["clean"])
+    assert end.value.code == 2
