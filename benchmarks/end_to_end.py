@@ -33,7 +33,7 @@ import corpus
 
 CPU_SECONDS = ("work", "cpu_seconds")  # where run.json has the CPU seconds of the work alone
 PEAK_BYTES = ("work", "peak_memory_bytes")  # and the largest peak of one worker
-KEPT = ("ledger", "fates", "kept")  # where audit.json has the number of documents kept
+KEPT = ("ledger", "fates", "kept", "documents")  # where audit.json has the number of documents kept
 HERE = Path(__file__).resolve().parent
 SAMPLES = HERE.parent / "cleanpipe/recipes/sample-archives"
 OURS = (

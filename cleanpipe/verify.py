@@ -68,6 +68,7 @@ class _Run:
         self.out, self.report = out, report
         self.sound: set[str] = set()  # named by the manifest, there, and as it says
         self.whole = True  # the manifest is as it was written
+        self._read: dict[str, dict[str, Any] | None] = {}
         self.manifest = self._manifest()
         self.named: dict[str, Mapping[str, Any]] = dict(self.manifest["files"]) if self.manifest else {}
 
@@ -81,10 +82,10 @@ class _Run:
             )
             self.report.add(str(self.out) if not self.out.is_dir() else MANIFEST, what)
             return None
-        data: Any = self._json(MANIFEST)
-        files = data.get("files") if isinstance(data, dict) else None
+        data = self._json(MANIFEST)
         if data is None:
             return None
+        files = data.get("files")
         if not isinstance(files, dict) or not all(_is_entry(n, e) for n, e in files.items()):
             self.report.add(MANIFEST, "is no manifest of a run: the file was changed after the run")
             return None
@@ -94,17 +95,22 @@ class _Run:
             self.report.add(MANIFEST, "its own digest does not fit its content: the file was changed after the run")
         if data.get("format") != 1:
             self.report.add(MANIFEST, f"format {data.get('format')!r} is unknown: this version reads format 1")
-        return dict(data)
+        return data
 
-    def _json(self, name: str) -> Any:
-        """Parsed; None, and a finding, where it is no JSON."""
+    def _json(self, name: str) -> dict[str, Any] | None:
+        """A JSON object; None, and a finding, where it is none."""
         try:
-            return json.loads((self.out / name).read_bytes().decode("utf-8"))
+            data = json.loads((self.out / name).read_bytes().decode("utf-8"))
         except OSError as error:
             self.report.add(name, f"cannot be read: {error.strerror or error}")
+            return None
         except (ValueError, RecursionError):
             self.report.add(name, "is not valid JSON: the file was changed after the run")
-        return None
+            return None
+        if not isinstance(data, dict):
+            self.report.add(name, "is no JSON object: the file was changed after the run")
+            return None
+        return data
 
     # files
 
@@ -149,9 +155,10 @@ class _Run:
                     self.report.add(name, "is in the folder, but the manifest does not name it")
 
     def _sound_json(self, name: str) -> dict[str, Any] | None:
-        """A published JSON file, if it is as the manifest says."""
-        data: Any = self._json(name) if name in self.sound else None
-        return data if isinstance(data, dict) else None
+        """A published JSON file, if it is as the manifest says; read once."""
+        if name not in self._read:
+            self._read[name] = self._json(name) if name in self.sound else None
+        return self._read[name]
 
     # what the small files say of one another
 
@@ -297,7 +304,7 @@ class _Run:
                 self.report.add(where, "the ledger names its documents out of order")
 
     def _shard(self, name: str, rejoin: Rejoin, schema: pa.Schema | None) -> pa.Schema:
-        with pa.memory_map(str(self.out / name)) as source, pa.ipc.open_stream(source) as reader:
+        with pa.OSFile(str(self.out / name)) as source, pa.ipc.open_stream(source) as reader:
             found = reader.schema
             absent = [c for c in Rejoin.COLUMNS if c not in found.names]
             if absent:

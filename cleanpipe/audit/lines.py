@@ -87,8 +87,8 @@ class View:
         return iter(sorted(self.tally.get(stage, {}).get("dropped", {}).items()))
 
     def facts(self, stage: str) -> dict[str, int]:
-        """What the stage itself counted."""
-        return dict(sorted(self.tally.get(stage, {}).get("facts", {}).items()))
+        """What the stage counted; zeros are left out, for whether they are said depends on the cut into batches."""
+        return {k: n for k, n in sorted(self.tally.get(stage, {}).get("facts", {}).items()) if n}
 
     def _first(self, test: Sequence[bool]) -> Stage | None:
         return next((s for s, yes in zip(self.stages, test, strict=True) if yes), None)

@@ -134,15 +134,15 @@ def quality_section(view: View) -> dict[str, Any] | str:
         return NOT_APPLICABLE
     scores, facts = view.ledger.get("scores", {}), view.facts(stage.name)
     dropped = sum(view.dropped(stage.name).values())
-    alone = {k.removeprefix("alone_"): n for k, n in facts.items() if k.startswith("alone_")}
-    failed = {k.removeprefix("failed_"): n for k, n in facts.items() if k.startswith("failed_")}
+    failed, alone = ({r: facts.get(f"{word}_{r}", 0) for r in sorted(stage.reasons)} for word in ("failed", "alone"))
+    said = not dropped or any(failed.values())
     together = missing("the stage does not say which rules failed a document together")
     return {
         "scores": {name: _score(scores[name]) for name in stage.scores if name in scores},
         "removed": _removed(view, stage.name),
-        "failed_by_rule": failed or together,
-        "removed_by_one_rule_alone": alone or together,
-        "joint_failures": share(dropped - sum(alone.values()), dropped, "dropped documents") if alone else together,
+        "failed_by_rule": failed if said else together,
+        "removed_by_one_rule_alone": alone if said else together,
+        "joint_failures": share(dropped - sum(alone.values()), dropped, "dropped documents") if said else together,
         "facts": facts,
     }
 

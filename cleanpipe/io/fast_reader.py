@@ -16,7 +16,7 @@ from fastwarc.warc import ArchiveIterator, WarcRecord
 
 from cleanpipe.errors import CleanpipeError
 from cleanpipe.io.bytesource import ByteSource
-from cleanpipe.io.heads import content_length, header_map
+from cleanpipe.io.heads import content_length, header_map, record_type
 from cleanpipe.io.record import OFFSET_IN_FILE, RawRecord, ReadLimits
 
 _BUFFER = 1 << 18
@@ -91,6 +91,8 @@ class _Shapes(dict[tuple[bytes, ...], _Shape]):
     def __missing__(self, raw: tuple[bytes, ...]) -> _Shape:
         names = tuple(name.decode("latin-1").strip().lower() for name in raw)
         size = sum(len(name) + len(": \r\n") for name in raw) + len("\r\n\r\n")
+        if any(b"\n" in name for name in raw):  # FastWARC joins a line that ends with LF alone to the next
+            size = -1
         shape = _Shape(names if len(set(names)) == len(names) else None, size)
         if len(self) < 4096:
             self[raw] = shape
@@ -132,7 +134,6 @@ def fast_records(source: ByteSource, limits: ReadLimits, *, compressed: bool) ->
             reason = "the file does not begin with a record"
             break
         at, named = begin, record.headers
-        values = named.values_bytes()
         shape = _SHAPES[named.keys_bytes()]
         if shape.names is None:
             headers = header_map(named.items_bytes())
@@ -152,8 +153,12 @@ def fast_records(source: ByteSource, limits: ReadLimits, *, compressed: bool) ->
         if len(block) != length:
             reason = f"the block at {at} is shorter than its Content-Length"
             break
-        kind = headers.get("warc-type", "").lower()
-        expected = len(named.status_line_bytes or b"") + shape.size + sum(map(len, values)) + length + _CLOSER
+        kind = record_type(headers)
+        text = b"".join(named.values_bytes())
+        if shape.size < 0 or b"\n" in text:
+            reason = f"the record at {at} has a head with odd line ends"
+            break
+        expected = len(named.status_line_bytes or b"") + shape.size + len(text) + length + _CLOSER
     if stream.error is not None:
         raise stream.error
     pending = RawRecord(at, source.size - at, OFFSET_IN_FILE, kind, headers, block) if at >= 0 else None

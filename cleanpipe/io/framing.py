@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cleanpipe.io.heads import Head, Heads
+from cleanpipe.io.heads import BLANK, Head, Heads
 from cleanpipe.io.record import ReadLimits
 from cleanpipe.io.views import View
 
@@ -39,15 +39,18 @@ class Frame:
 
 
 class Framer:
-    """Frames of one view, in order and without holes; memory is bounded by ``max_body + max_head``."""
+    """Frames of one view, in order and without holes; memory is bounded by ``max_body + max_head``.
 
-    def __init__(self, view: View, heads: Heads, limits: ReadLimits) -> None:
-        self._view, self._heads = view, heads
+    seen: whether records lie before the view, so that what is none behind them is trailing.
+    """
+
+    def __init__(self, view: View, heads: Heads, limits: ReadLimits, *, seen: bool = False) -> None:
+        self._view, self._heads, self._seen = view, heads, seen
         self._max_head, self._cap = limits.max_head, limits.max_body + limits.max_head
 
     def frames(self) -> Iterator[Frame]:
         """Records and gaps; together they tile the stream."""
-        view, start, seen = self._view, 0, False
+        view, start, seen = self._view, 0, self._seen
         at = view.after_blank(0)
         while view.reaches(at):
             head = self._head(at)
@@ -124,7 +127,7 @@ class Framer:
         """A record that does not say its length: believed if its block is empty, or if only one can be meant."""
         view, size = self._view, self._max_head if self._view.whole_file else self._cap
         block = view.peek(body, size + 1)
-        text = block.lstrip(b"\r\n")
+        text = block.lstrip(BLANK)
         if len(block) <= size or text:
             after = body + len(block) - len(text)
             if not text or self._starts(after):
@@ -189,7 +192,7 @@ class Framer:
         tail = view.peek(stop, _FIRST)
         if not tail:
             return bool(view.peek(stop - 1, 1))
-        rest = tail.lstrip(b"\r\n")
+        rest = tail.lstrip(BLANK)
         closers = self._heads.closers if head.lf else self._heads.closers[:1]
         return not rest or tail.startswith(closers) or self._heads.starts(rest)
 

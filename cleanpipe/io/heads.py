@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 VERSION_LINE = re.compile(rb"WARC/\d+\.\d+\r?\n", re.IGNORECASE)
 HEAD_END = re.compile(rb"\r?\n\r?\n")
+BLANK = b" \t\r\n\f"  # what may stand between records; writers differ, and FastWARC takes all of these
+_LONGEST_TYPE = 64
 _BRACKETED = frozenset({"warc-target-uri", "warc-refers-to-target-uri"})  # old wget writes <http://…>
 
 
@@ -61,6 +63,12 @@ def content_length(headers: Mapping[str, str]) -> int | None:
     return int(value) if value.isascii() and value.isdigit() and len(value) < 19 else None
 
 
+def record_type(headers: Mapping[str, str]) -> str:
+    """WARC-Type in lower case; "" where it is missing, or no word but bytes."""
+    kind = headers.get("warc-type", "").lower()
+    return kind if kind.isprintable() and len(kind) <= _LONGEST_TYPE else ""
+
+
 def parse_warc_head(data: bytes) -> Head | None:
     """The head at the start of ``data``; None if there is none. ``data`` must hold the whole head or all that is left.
 
@@ -85,7 +93,7 @@ def parse_warc_head(data: bytes) -> Head | None:
     length = content_length(headers)
     dated = "warc-record-id" in headers or "warc-date" in headers
     return Head(
-        headers.get("warc-type", "").lower(),
+        record_type(headers),
         headers,
         length,
         end.end() if end else len(data),

@@ -16,7 +16,7 @@ import zstandard
 from cleanpipe.io.arc import ARC, starts_arc
 from cleanpipe.io.bytesource import ByteSource
 from cleanpipe.io.framing import Frame, Framer
-from cleanpipe.io.heads import WARC, Heads
+from cleanpipe.io.heads import BLANK, WARC, Heads
 from cleanpipe.io.record import OFFSET_IN_FILE, OFFSET_INFLATED, Damage, RawRecord, ReadLimits
 from cleanpipe.io.views import GZIP_MAGIC, ZSTD_MAGIC, GzipMember, MemberView, PlainView, ZstdFrame
 
@@ -50,7 +50,7 @@ def _skippable(head: bytes) -> bool:
 
 def heads_of(data: bytes) -> Heads | None:
     """The kind of archive whose record begins ``data``, blank lines aside; None if none does."""
-    data = data.lstrip(b"\r\n")
+    data = data.lstrip(BLANK)
     if WARC.starts(data):
         return WARC
     return ARC if starts_arc(data) else None
@@ -105,7 +105,7 @@ class MemberReader:
             arc = Framer(view, ARC, self._limits).search(0)
             warc = Framer(view, WARC, self._limits).search(0) if arc is not None else None
             heads = ARC if arc is not None and (warc is None or arc < warc) else WARC
-        for frame in Framer(view, heads, self._limits).frames():
+        for frame in Framer(view, heads, self._limits, seen=self._start > 0).frames():
             if frame.blank:
                 yield _Padding(self._start + frame.offset, frame.length)
             else:
@@ -216,7 +216,7 @@ class MemberReader:
         """Whether the member at ``at`` begins a record (and so continues none)."""
         view = self._open(at, lambda _source, _at: True)
         data = view.peek(0, 1 << 14)
-        return heads_of(data) is not None or (not data.strip(b"\r\n") and not view.reaches(len(data)))
+        return heads_of(data) is not None or (not data.strip(BLANK) and not view.reaches(len(data)))
 
     def _leading_dictionary(self) -> zstandard.ZstdCompressionDict | None:
         """The dictionary that may lie in the first, skippable frame of a WARC-zstd file, itself compressed or not."""

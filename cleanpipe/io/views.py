@@ -13,11 +13,11 @@ from collections.abc import Callable
 import zstandard
 
 from cleanpipe.io.bytesource import CHUNK, ByteSource
+from cleanpipe.io.heads import BLANK
 
 GZIP_MAGIC = b"\x1f\x8b\x08"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _STEP, _OUT = 1 << 15, 1 << 18  # compressed bytes given, inflated bytes taken at a time
-_BLANK = b"\r\n"
 
 
 class View(ABC):
@@ -46,10 +46,10 @@ class View(ABC):
         return 0
 
     def after_blank(self, offset: int) -> int:
-        """Offset of the first byte at or after ``offset`` that is neither CR nor LF, or the end of the stream."""
+        """Offset of the first byte at or after ``offset`` that is not blank, or the end of the stream."""
         size = 64
         while data := self.peek(offset, size):
-            rest = data.lstrip(_BLANK)
+            rest = data.lstrip(BLANK)
             offset += len(data) - len(rest)
             if rest:
                 break

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Generator
+from contextlib import redirect_stderr
+from io import StringIO
 from typing import Any
 
 from warcio.archiveiterator import ArchiveIterator
 
 from cleanpipe.io.bytesource import ByteSource
 from cleanpipe.io.fast_reader import Handover, Stream
-from cleanpipe.io.heads import content_length, header_map
+from cleanpipe.io.heads import content_length, header_map, record_type
 from cleanpipe.io.record import OFFSET_IN_FILE, RawRecord, ReadLimits
 
 
@@ -38,7 +40,8 @@ def warcio_records(source: ByteSource, limits: ReadLimits, *, compressed: bool) 
             break
         try:
             block = record.raw_stream.read()
-            stop = at + records.get_record_length()
+            with redirect_stderr(StringIO()):
+                stop = at + records.get_record_length()
         except Exception as error:
             reason = f"warcio: {error}"
             break
@@ -56,7 +59,7 @@ def warcio_records(source: ByteSource, limits: ReadLimits, *, compressed: bool) 
         if pending is not None:  # the last record of the file is the member reader's
             yield pending
             inflated += before
-        pending = RawRecord(at, stop - at, OFFSET_IN_FILE, headers.get("warc-type", "").lower(), headers, block)
+        pending = RawRecord(at, stop - at, OFFSET_IN_FILE, record_type(headers), headers, block)
         before, at = size, stop
     if stream.error is not None:
         raise stream.error
@@ -65,6 +68,7 @@ def warcio_records(source: ByteSource, limits: ReadLimits, *, compressed: bool) 
 
 def _next(records: ArchiveIterator) -> tuple[Any, str]:
     try:
-        return next(records, None), ""
+        with redirect_stderr(StringIO()):  # it prints its doubts; ours come as data
+            return next(records, None), ""
     except Exception as error:
         return None, f"warcio: {str(error).strip().partition(chr(10))[0]}"

@@ -31,9 +31,8 @@ pytestmark = pytest.mark.skipif(not SAMPLES.is_dir(), reason=f"no samples at {SA
 class MemoryPart:
     table: pa.Table
 
-    @property
-    def rows(self) -> int:
-        return self.table.num_rows
+    def __post_init__(self) -> None:
+        self.rows: int = self.table.num_rows
 
     def column(self, name: str) -> pa.ChunkedArray:
         return self.table.column(name)
@@ -107,7 +106,8 @@ def test_recall_by_band_and_no_wrong_removal(name: str) -> None:
             assert row[col.JACCARD] >= 0.85
     assert not set(keeper.values()) & set(keeper), "what stands for another must itself stay"
 
-    caught, total = defaultdict(int), defaultdict(int)
+    caught: dict[str, int] = defaultdict(int)
+    total: dict[str, int] = defaultdict(int)
     for a, b, jaccard in pairs_of(name):
         if jaccard < 0.855 or a not in strings or b not in strings:  # the file rounds
             continue

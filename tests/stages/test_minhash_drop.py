@@ -27,9 +27,8 @@ CASES = [json.loads(line) for line in LINES]
 class MemoryPart:
     table: pa.Table
 
-    @property
-    def rows(self) -> int:
-        return self.table.num_rows
+    def __post_init__(self) -> None:
+        self.rows: int = self.table.num_rows
 
     def column(self, name: str) -> pa.ChunkedArray:
         return self.table.column(name)
@@ -40,7 +39,7 @@ class MemoryPart:
 
 def written_out(text: str) -> str:
     """'1-3 x' is short for '1 2 3 x'."""
-    pieces = []
+    pieces: list[str] = []
     for piece in text.split(" "):
         first, dash, last = piece.partition("-")
         pieces += map(str, range(int(first), int(last) + 1)) if dash else [piece]
@@ -69,6 +68,7 @@ def run(texts: list[str], ids: list[int], **options: Any) -> list[list[Any]]:
         outcome = stage.open()(batch)
         assert outcome.batch.num_rows == 1
         assert {n: a.type for n, a in outcome.scores.items()} == dict(MinhashDrop.scores)
+        assert outcome.drops is not None
         reason = outcome.drops[0].as_py()
         keeper, jaccard = (outcome.scores[n][0].as_py() for n in (col.KEPT_DOC_ID, col.JACCARD))
         assert (reason is None) == (keeper is None) == (jaccard is None)

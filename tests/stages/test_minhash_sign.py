@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,13 @@ CASES = [json.loads(line) for line in LINES]
 LONG = "It is a truth universally acknowledged, that a single man in possession of a good fortune"
 
 
-def run(texts: list[str | None], **options: Any) -> Any:
+def run(texts: Sequence[str | None], **options: Any) -> Any:
     return MinhashSign(**options).open()(pa.record_batch({col.TEXT: pa.array(texts, pa.large_string())}))
 
 
-def keys(texts: list[str | None], **options: Any) -> list[bytes | None]:
-    return run(texts, **options).batch.column(BAND_KEYS).to_pylist()
+def keys(texts: Sequence[str | None], **options: Any) -> list[bytes | None]:
+    found: list[bytes | None] = run(texts, **options).batch.column(BAND_KEYS).to_pylist()
+    return found
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["comment"][:40])

@@ -4,6 +4,8 @@
   ``<a>one</a>–<a>two</a>`` became "onetwo", ``<b>東</b>京`` became "東". A mark beside it makes it two.
 - Lists near <body> are navigation to it: b091 lost every item. Three blocks around all put them out of its reach.
 - <figure> is skipped whole, and code, tables and quotations stand in figures: it becomes a <div>.
+- What it skips between two loose texts it also glues: "one<ul class=menu>…</ul>two" became "onetwo". A <br> parts them.
+- <noscript> in a page's head is text of its body to a parser without scripts: it becomes a <template>.
 - What is preformatted cannot be told in its output, where list items are indented too: marks around <pre>.
 
 All marks are noncharacters and are taken out of the text again by ``unmark``.
@@ -16,11 +18,11 @@ import re
 
 import numpy as np
 
-from cleanpipe_stages.html.tags import Bytes, Tags, pair_table
+from cleanpipe_stages.html.tags import SKIPPED, Bytes, Tags, pair_table
 
 Edit = tuple[int, int, bytes]  # at this byte leave out so many and put these in
 
-_LONE, _OPEN, _CLOSE = "\ufdd0", "\ufdd1", "\ufdd2"
+_LONE, _OPEN, _CLOSE = "\ufdd0", "\ufdd1\ufdd1", "\ufdd2\ufdd2"  # by twos: alone they would be skipped
 _BLOCKS = b"<div>" * 3
 
 # kept: letters and what belongs to running text; not bullets, the guillemets of bread-crumbs, shapes, dingbats, icons
@@ -54,24 +56,23 @@ def mended(tags: Tags) -> bytes:
 
 def unmark(text: str) -> str:
     """The text without marks, lines flush left outside preformatted blocks."""
-    text = text.replace(_LONE, "")
-    if _OPEN not in text:
+    if _MARK.search(text) is None:
         return _INDENT.sub("\n", text).lstrip()
-    parts = _MARKS.split(text)
     out: list[str] = []
     depth = 0
-    for n, part in enumerate(parts):
-        if n % 2:
-            depth = max(0, depth + (1 if part == _OPEN else -1))
-            if part == _OPEN and out:
-                out[-1] = out[-1].rstrip(" \t")  # the item's indentation stands before the block's first line
-        else:
+    for n, part in enumerate(_BLOCK.split(text)):
+        if n % 2 == 0:
             out.append(part if depth else _INDENT.sub("\n", part))
-    return "".join(out).lstrip("\n")
+            continue
+        depth = max(0, depth + (1 if part == _OPEN else -1))
+        if part == _OPEN:
+            out[-1] = out[-1].rstrip(" \t")  # an item's indentation stands before the block's first line
+    return _MARK.sub("", "".join(out)).lstrip("\n")
 
 
 _INDENT = re.compile(r"\n[ \t]+")
-_MARKS = re.compile(f"([{_OPEN}{_CLOSE}])")
+_MARK = re.compile("[\ufdd0-\ufdd2]")
+_BLOCK = re.compile(f"({_OPEN}|{_CLOSE})")
 
 
 def _elements(tags: Tags, raw: bytes) -> list[Edit]:
@@ -82,6 +83,11 @@ def _elements(tags: Tags, raw: bytes) -> list[Edit]:
             edits.append((at + 1, len(name), b"div"))
         elif name == "/figure":
             edits.append((at + 1, len(name), b"/div"))
+        elif name.endswith("noscript"):
+            edits.append((at + 1 + name.startswith("/"), len("noscript"), b"template"))
+        elif name in SKIPPED:
+            if not raw[max(0, at - _NEAR_TAG) : at].rstrip(_BLANKS).endswith(b">"):
+                edits.append((at, 0, b"<br>"))
         elif name == "/pre":
             edits.append((at, 0, _CLOSE.encode()))
         elif (end := _tag_end(raw, at)) is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -25,7 +26,10 @@ def pair_table(names: Iterable[str]) -> Flags:
     return table
 
 
-_ASKED = pair_table(["body", "figure", "pre"])
+SKIPPED = frozenset(("ul", "nav", "aside", "header", "footer", "section"))
+_MENDED = ("body", "figure", "pre", "noscript")
+_ASKED, _LOOSE = pair_table(_MENDED), pair_table(SKIPPED)
+_NAME = re.compile(rb"([a-z]+)[\t\n\f\r />]")
 _PARAGRAPH = pair_table(["p"])
 
 
@@ -59,14 +63,17 @@ class Tags:
         return int(np.count_nonzero(_PARAGRAPH[self.pairs] & ~self.closing))
 
     def asked(self) -> list[tuple[str, int]]:
-        """Names and places of the tags that mending looks for: "body", "figure", "pre", "/figure", "/pre"."""
+        """Names ("/pre" for a closing tag) and places of the tags that mending looks for, in order of place.
+
+        Those of ``SKIPPED`` only where they open and no ``>`` stands right before.
+        """
         found: list[tuple[str, int]] = []
-        for n in np.flatnonzero(_ASKED[self.pairs]):
+        loose = _LOOSE[self.pairs] & ~self.closing & (self.data[self.at - 1] != 0x3E)
+        for n in np.flatnonzero(_ASKED[self.pairs] | loose):
             at, slash = int(self.at[n]), int(self.closing[n])
-            head = self.data[at + 1 + slash : at + 8 + slash].tobytes().lower()
-            for name in ("body", "figure", "pre"):
-                if head.startswith(name.encode()) and head[len(name)] in _ENDS:
-                    found.append(("/" * slash + name, at))
+            name = _NAME.match(self.data[at + 1 + slash : at + 10 + slash].tobytes().lower())
+            if name and (name[1].decode() in _MENDED or (loose[n] and name[1].decode() in SKIPPED)):
+                found.append(("/" * slash + name[1].decode(), at))
         return found
 
     def first(self, names: Flags) -> int | None:

@@ -2,6 +2,7 @@
 
 import random
 from functools import reduce
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -141,7 +142,7 @@ def test_any_cut_in_any_order_adds_up_to_the_whole(chosen, cuts, k, rng):
     rows = [r | {col.DOC_ID: (i * 7919 + 1).to_bytes(8, "little") * 2} for i, r in enumerate(chosen)]
     whole, samples = ledger_tally(ledger(rows), SCORES, seed=5, samples=k)
     borders = [0, *sorted(min(c, len(rows)) for c in cuts), len(rows)]
-    parts = [ledger_tally(ledger(rows[a:b]), SCORES, seed=5, samples=k) for a, b in zip(borders, borders[1:])]
+    parts = [ledger_tally(ledger(rows[a:b]), SCORES, seed=5, samples=k) for a, b in pairwise(borders)]
     rng.shuffle(parts)
     total = {}
     for tally, _ in parts:

@@ -3,6 +3,7 @@
 import copy
 import json
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -180,7 +181,7 @@ def test_any_grouping_in_any_order_gives_one_balanced_audit(one, two, damaged, c
     parts = []
     for source, rows in documents.items():
         borders = [0, *sorted(min(c, len(rows)) for c in cuts), len(rows)]
-        spans = list(zip(borders, borders[1:]))
+        spans = list(pairwise(borders))
         extra = [damaged if source == "x" and i == 0 else 0 for i in range(len(spans))]
         parts += [process(source, rows[a:b], n) for (a, b), n in zip(spans, extra, strict=True)]
     rng.shuffle(parts)

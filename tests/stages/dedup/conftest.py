@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +20,8 @@ class MemoryPart:
     table: pa.Table
     taken: int = 0
 
-    @property
-    def rows(self) -> int:
-        return self.table.num_rows
+    def __post_init__(self) -> None:
+        self.rows: int = self.table.num_rows
 
     def column(self, name: str) -> pa.ChunkedArray:
         return self.table.column(name)
@@ -43,7 +43,7 @@ def doc_id(text: str, number: int = 0) -> bytes:
 def sign() -> Sign:
     """Texts → the table that pass A would leave, signed with the given options; ids by default from text and place."""
 
-    def make(texts: Sequence[str], ids: Sequence[bytes] | None = None, **options: object) -> pa.Table:
+    def make(texts: Sequence[str], ids: Sequence[bytes] | None = None, **options: Any) -> pa.Table:
         made = ids or [doc_id(t, i) for i, t in enumerate(texts)]
         arrays = {
             col.DOC_ID: pa.array(made, col.ID),

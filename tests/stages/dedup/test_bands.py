@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -10,8 +12,15 @@ from cleanpipe.errors import ConfigError
 from cleanpipe_stages.dedup.bands import Layout, band_keys, from_arrow, to_arrow
 
 
-def layout(**other: object) -> Layout:
-    options = {"bands": 4, "rows": 3, "words": 5, "characters": 8, "scheme": "cleanpipe", "seed": 1} | other
+def layout(**other: Any) -> Layout:
+    options: dict[str, Any] = {
+        "bands": 4,
+        "rows": 3,
+        "words": 5,
+        "characters": 8,
+        "scheme": "cleanpipe",
+        "seed": 1,
+    } | other
     return Layout.of(**options)
 
 

@@ -1,0 +1,257 @@
+"""html_scrub: cases/html_scrub.jsonl, the engines, and the guard that keeps dear pages from the parser."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cleanpipe import batch as col
+from cleanpipe.errors import ConfigError
+from cleanpipe.testing import batch, check_stage, run
+from cleanpipe_stages.html import engines, guard
+from cleanpipe_stages.html.tags import Tags
+from cleanpipe_stages.html_scrub import HtmlScrub
+
+FILE = Path(__file__).parent / "cases" / "html_scrub.jsonl"
+CASES = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
+PARAGRAPH = "<p>The harbour pilot boards each ship outside the bar and knows the depth of every channel by heart.</p>"
+TEXT = PARAGRAPH[3:-4]
+
+
+def rows(*markup, media_type="text/html"):
+    return batch(markup=list(markup), media_type=[media_type] * len(markup))
+
+
+def scrub(markup, **options):
+    return run(HtmlScrub(**options), rows(markup)).rows.column(col.SCRUBBED).to_pylist()[0]
+
+
+def judged(markup, **options):
+    return run(HtmlScrub(**options), rows(markup)).reasons[0]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c["comment"][:50])
+def test_case(case):
+    outcome = HtmlScrub().open()(rows(case["markup"], media_type=case.get("media_type", "text/html")))
+    text = outcome.batch.column(col.SCRUBBED)[0].as_py()
+    assert outcome.drops.to_pylist() == [case["reason"]], text
+    assert outcome.skipped.to_pylist() == [case.get("skipped", False)]
+    if case["reason"] or case.get("skipped"):
+        assert text is None
+        return
+    if "text" in case:
+        assert text == case["text"]
+    for part in case.get("has", []):
+        assert part in text
+    for part in case.get("lacks", []):
+        assert part not in text
+
+
+def test_all_cases_in_one_batch_and_in_another_order():
+    markup = [c["markup"] for c in CASES]
+    types = [c.get("media_type", "text/html") for c in CASES]
+    forth = batch(markup=markup, media_type=types)
+    back = batch(markup=markup[::-1], media_type=types[::-1])
+    assert check_stage(HtmlScrub(), forth).reasons == [c["reason"] for c in CASES]
+    step = HtmlScrub().open()
+    texts = [step(b).batch.column(col.SCRUBBED).to_pylist() for b in (forth, back)]
+    assert texts[0] == texts[1][::-1]
+    assert step(forth.slice(5, 9)).batch.column(col.SCRUBBED).to_pylist() == texts[0][5:14]
+
+
+def test_facts_count_whole_numbers():
+    page = f"<p>one é</p>{PARAGRAPH}<p>&lt;b&gt; and &lt;/i&gt;</p>"
+    outcome = HtmlScrub().open()(rows(page, "", "<ul>"))
+    text = outcome.batch.column(col.SCRUBBED)[0].as_py()
+    assert outcome.facts == {
+        "chars_in": len(page),
+        "chars_out": len(text),
+        "residual_tags": 2,
+        "paragraphs_before": 3,
+        "paragraphs_after": 3,
+    }
+
+
+def test_a_short_main_part_gives_way_to_the_page():
+    page = f"<body><article><p>Short.</p></article><div class=sidebar-nav><div class=menu>{PARAGRAPH}</div></div>"
+    page += f"<section class=comments>{PARAGRAPH}</section>"
+    assert scrub(page, fallback=0) != scrub(page, fallback=500)
+    assert scrub(page, fallback=500).count(TEXT) == 2
+
+
+def test_options_of_the_default_engine():
+    page = f"<body><nav>NAVIGATION</nav>{PARAGRAPH * 6}<ol><li>One<li>Two</ol>"
+    assert "NAVIGATION" in scrub(page, main_content=False)
+    assert "\n1. One\n2. Two" in scrub(page)
+    assert "\nOne\nTwo" in scrub(page, list_bullets=False)
+
+
+@pytest.mark.parametrize("options", [{"max_depth": 0}, {"max_elements": 0}, {"fallback": -1}, {"engine": "lynx"}])
+def test_options_that_cannot_work(options):
+    with pytest.raises(ConfigError):
+        HtmlScrub(**options).check()
+
+
+# other engines
+
+
+def test_html2text_is_the_literal_rule():
+    pytest.importorskip("html2text")
+    page = f"<style>STYLE</style><SCRIPT>a<b</SCRIPT><h1>Head</h1>{PARAGRAPH}<script>never closed {PARAGRAPH}"
+    assert scrub(page, engine="html2text") == f"# Head\n\n{TEXT}\n"
+    long = "<p>" + "word " * 100
+    assert scrub(long, engine="html2text").strip() == ("word " * 100).strip()  # body_width 0: no line is broken
+    assert scrub("<p>&lt;unk&gt;", engine="html2text").strip() == "<unk>"
+
+
+def test_trafilatura_keeps_nothing_between_pages():
+    pytest.importorskip("trafilatura")
+    page = f"<html><body><article><h1>Head</h1>{PARAGRAPH * 3}</article></body></html>"
+    step = HtmlScrub(engine="trafilatura").open()
+    texts = step(rows(page, page, page, page)).batch.column(col.SCRUBBED).to_pylist()
+    assert len(set(texts)) == 1
+    assert TEXT in texts[0]
+
+
+def test_a_missing_engine_names_the_line_that_mends_it(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "html2text", None)
+    with pytest.raises(ConfigError, match=r"pip install 'cleanpipe\[literal\]'"):
+        HtmlScrub(engine="html2text").check()
+
+
+def test_an_engine_that_raises_costs_one_page(monkeypatch):
+    def engine(tags):
+        if b"bad" in tags.data.tobytes():
+            raise RuntimeError("by its own fault")
+        return engines.Extract("fine", 1)
+
+    monkeypatch.setattr(engines, "resiliparse", lambda **_: engine)
+    assert run(HtmlScrub(), rows("good page", "bad page", "good again")).reasons == [None, "unparsable", None]
+
+
+# the guard
+
+SLOW = {
+    "nested": lambda n: "<div>" * n,
+    "nested and closed": lambda n: "<section>" * n + "x" + "</section>" * n,
+    "capitals": lambda n: "<DIV>a" * n,
+    "unknown elements": lambda n: "<x-a>" * n,
+    "spans": lambda n: "<span>a" * n,
+    "lists": lambda n: "<ul><li>x" * n,
+    "tables": lambda n: "<table><tr><td>" * n,
+    "quotations": lambda n: "<blockquote>a" * n,
+    "stray closing tags between": lambda n: "<div></b></i></p>" * n,
+    "formatting across blocks": lambda n: "<b>" * 20 + "<div>x</b>" * n,
+    "formatting left open": lambda n: "".join(f"<font size={i}>" for i in range(n // 2)) + "<p>x" * (n // 2),
+    "formatting left open in each block": lambda n: "".join(f"<p><font size={i}>x</p>" for i in range(n)),
+    "options": lambda n: "<select>" + "<option>x" * n,
+    "attributes": lambda n: "<div " + " ".join(f"a{i}=1" for i in range(n)) + ">x",
+    "attributes with signs": lambda n: "<div " + " ".join(f'a{i}="<"' for i in range(n)) + ">x",
+}
+DEEP = {"nested", "nested and closed", "capitals", "unknown elements", "lists", "tables", "quotations"}
+
+
+@pytest.mark.parametrize("kind", SLOW)
+def test_what_is_quadratic_is_refused(kind):
+    began = time.process_time()
+    reason = judged(SLOW[kind](60_000))
+    assert time.process_time() - began < 10
+    assert reason in ({"too_deep"} if kind in DEEP else {"too_deep", "too_many_elements"})
+
+
+@pytest.mark.parametrize("kind", SLOW)
+def test_what_passes_is_cheap(kind):
+    began = time.process_time()
+    judged(SLOW[kind](6_000))
+    assert time.process_time() - began < 10  # measured: at most 1.1 s on a quiet core
+
+
+def test_too_many_elements():
+    assert judged(f"{PARAGRAPH}" + "<p>x</p>" * 300_100) == "too_many_elements"
+    assert judged(f"{PARAGRAPH}" + "<p>x</p>" * 3_000, max_elements=2_000) is None  # few tags are never dear
+    assert judged(f"{PARAGRAPH}" + "<p>x</p>" * 9_000, max_elements=5_000) == "too_many_elements"
+    assert judged(f"{PARAGRAPH}" + "<p>x</p>" * 9_000) is None
+
+
+FLAT = {
+    "paragraphs never closed": "<p>x" * 30_000,
+    "table rows never closed": "<table>" + "<tr><td>a<td>b" * 15_000,
+    "list items never closed": "<ul>" + "<li>x" * 30_000,
+    "line breaks and images": "x<br><img src=a>" * 15_000,
+    "self-closed shapes of a drawing": "<svg>" + "<path d='M0 0'/>" * 20_000 + "</svg>",
+    "tags in a script": "<script>var t = '" + "<div>" * 20_000 + "';</script>",
+    "tags in a script, escaped": "<script>var t = '" + "<div>x<\\/div>" * 20_000 + "';</script>",
+    "tags in comments": "<!-- <div> -->" * 20_000,
+    "tags in a text area": "<textarea>" + "<div>" * 20_000 + "</textarea>",
+    "comparisons in text": "a < b and " * 30_000,
+    "one very long attribute": "<p title='" + "word " * 60_000 + "'>x</p>",
+    "a long data attribute full of quotes": '<p data-x=\'{"a": "b c d"}' + ', {"e": "f"}' * 30_000 + "'>x</p>",
+    "a script of 200 kB": "<script>" + "if (a > 'b') { c = \"d e f\"; } " * 7_000 + "</script>",
+    "anchors with many classes": "<a class='b c' href='x'>y</a> " * 20_000,
+    "icons": "<i class='icon'></i>" * 20_000,
+}
+
+
+@pytest.mark.parametrize("kind", FLAT)
+def test_large_but_flat_pages_pass(kind):
+    assert judged(PARAGRAPH * 6 + FLAT[kind] + PARAGRAPH) is None
+
+
+def test_depth_is_exact_on_a_large_page():
+    flat = "<i>x</i>" * 8_000
+    inner = "<div>" * 500 + TEXT + "</div>" * 500
+    assert judged(flat + inner) is None
+    assert judged(flat + inner, max_depth=400) == "too_deep"
+    assert judged((flat[:800] + "<div><p>x</div>") * 200 + inner, max_depth=499) == "too_deep"
+
+
+def counted(pieces):
+    """Largest number of each name open at once, by a plain loop."""
+    open_now: dict[str, int] = {}
+    most: dict[str, int] = {}
+    for closes, name in pieces:
+        open_now[name] = max(0, open_now.get(name, 0) + (-1 if closes else 1))
+        most[name] = max(most.get(name, 0), open_now[name])
+    return most
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from(["div", "span", "b", "section", "tt"])), max_size=60))
+def test_the_vectorised_count_is_the_plain_one(pieces):
+    markup = "".join(f"<{'/' * closes}{name}>" for closes, name in pieces) + " " * 20
+    data = np.frombuffer(markup.encode(), np.uint8)
+    keys, most = guard._most_open(*guard._names(data, Tags(data).at))
+    found = {int(k).to_bytes(4, "big").rstrip(b"\0").decode(): int(m) for k, m in zip(keys, most, strict=True)}
+    assert found == {name[:4]: m for name, m in counted(pieces).items()}
+
+
+# any markup
+
+WORDS = (
+    "<div> </div> <p> </p> <pre> </pre> <figure> </figure> <body> <ul><li> </ul> <script> </script> <!-- --> <b>東</b> "
+    "– >–< &mdash; &ndash;< text < > <figure </figure é 😀 & <title> <select> <noscript> </noscript> <aside>"
+)
+PIECES = [*WORDS.split(), "<body class='>'>", "\n  ", "\r\n", "<pre ", "<p title='", '"', "\ufdd0", "\ufdd1", "\0"]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=30))
+def test_no_markup_breaks_it(pieces):
+    outcome = HtmlScrub().open()(rows("".join(pieces)))
+    assert outcome.drops.to_pylist()[0] in (None, "empty")
+    text = outcome.batch.column(col.SCRUBBED)[0].as_py()
+    assert text is None or not set(text) & {"\ufdd0", "\ufdd1", "\ufdd2"}
+
+
+def test_a_sliced_column_gives_its_own_rows():
+    whole = rows("<p>first é", "<p>second", "<p>third")
+    part = pa.RecordBatch.from_arrays([c.slice(1, 2) for c in whole.columns], names=whole.schema.names)
+    texts = HtmlScrub().open()(part).batch.column(col.SCRUBBED).to_pylist()
+    assert texts == ["second", "third"]
