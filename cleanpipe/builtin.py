@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,7 +17,7 @@ from cleanpipe import batch as col
 from cleanpipe.errors import ConfigError
 from cleanpipe.io.documents import decode_batch
 from cleanpipe.stage import Outcome, Stage, Step, TextRule, option
-from cleanpipe.text.normalise import invisible_counts, normalise
+from cleanpipe.text.normalise import normalise, text_facts
 
 READ = "read"  # the reader's own name in ledger and audit
 
@@ -71,9 +71,8 @@ class Normalise(Stage):
         facts: dict[str, int] = {}
         texts: list[str] = []
         for raw in pc.coalesce(scrubbed, markup).to_pylist():
-            count_hidden(facts, "before", raw, invisible_counts)
             texts.append(self.rule(raw))
-            count_hidden(facts, "after", texts[-1], invisible_counts)
+            count_facts(facts, raw, texts[-1])
         encoded = [t.encode() for t in texts]
         lengths = np.fromiter(map(len, texts), np.int64, len(texts))
         sizes = np.fromiter(map(len, encoded), np.int64, len(texts))
@@ -90,12 +89,18 @@ class Normalise(Stage):
         return Outcome(col.with_columns(rest, columns), drops=drops, facts=facts)
 
 
-def count_hidden(facts: dict[str, int], when: str, text: str, counter: Callable[[str], Mapping[str, int]]) -> None:
-    """Add one document's invisible controls, by code point, and whether it had any."""
-    found = counter(text)
-    for point, n in found.items():
-        key = f"{when} {point}"
+def count_facts(facts: dict[str, int], raw: str, text: str) -> None:
+    """Add one document's odd characters: "before U+200E", "after U+200E", "before white_runs" …, and the documents that
+    held an invisible one.
+    """
+    held = set()
+    for name, n in text_facts(raw, text).items():
+        what, dot, point = name.partition(".")
+        what, _, when = what.rpartition("_")
+        if dot:
+            held.add(when)
+        key = f"{when} {point or what}" if what and when in ("before", "after") else f"before {name}"
         facts[key] = facts.get(key, 0) + n
-    if found:
+    for when in held:
         key = f"{when} documents"
         facts[key] = facts.get(key, 0) + 1

@@ -7,6 +7,7 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -164,7 +165,7 @@ def _with_optional(rows: pa.RecordBatch, stage: Stage) -> pa.RecordBatch:
 
 
 def _attempt(stage: Stage, step: Step, rows: pa.RecordBatch, state: _State) -> Iterator[tuple[Outcome, slice]]:
-    """The step's outcome; when it raises on a batch, row by row, so that one bad row costs one row."""
+    """The step's outcome; when it raises on a batch, document by document, so that a bad one costs itself."""
     try:
         yield step(rows), slice(0, rows.num_rows)
         return
@@ -175,20 +176,21 @@ def _attempt(stage: Stage, step: Step, rows: pa.RecordBatch, state: _State) -> I
     except Exception as error:
         first = error
     failed = 0
-    for i in range(rows.num_rows):
+    documents = state.documents()
+    for part in documents:
         try:
-            outcome = step(rows.slice(i, 1))
+            outcome = step(rows.slice(part.start, part.stop - part.start))
         except CleanpipeError:
             raise
         except Exception as error:  # whatever a page can do to a parser
             failed += 1
             trace = "".join(traceback.format_exception(error))
-            state.fail(stage, i, error, trace)
+            state.fail(stage, part, error, trace)
             continue
-        yield outcome, slice(i, i + 1)
-    if failed == rows.num_rows and failed >= 8:
+        yield outcome, part
+    if failed == len(documents) and failed >= 8:
         raise StageContractError(
-            f"raised on all {failed} rows of a batch: {type(first).__name__}: {first}", stage=stage.name
+            f"raised on all {failed} documents of a batch: {type(first).__name__}: {first}", stage=stage.name
         ) from first
 
 
@@ -221,14 +223,19 @@ class _State:
         out: npt.NDArray[np.int64] = pc.fill_null(pc.utf8_length(pc.coalesce(*texts)), 0).to_numpy().astype(np.int64)
         return out
 
-    def fail(self, stage: Stage, row: int, error: Exception, trace: str) -> None:
-        """Quarantine one row on which the step raised."""
-        origin = int(self.origin[row])
+    def documents(self) -> list[slice]:
+        """The rows of each document; one row each until a stage cuts them."""
+        edges = [0, *(np.flatnonzero(np.diff(self.origin)) + 1).tolist(), len(self.origin)]
+        return [slice(a, b) for a, b in pairwise(edges) if b > a]
+
+    def fail(self, stage: Stage, part: slice, error: Exception, trace: str) -> None:
+        """Quarantine one document on which the step raised, with all its rows."""
+        origin = int(self.origin[part.start])
         self.code[origin] = self._code(col.QUARANTINED, stage.name, STAGE_ERROR)
         digest = hashlib.sha256(trace.encode("utf-8", "replace")).hexdigest()[:16]
         self.failures.append(Failure(origin, type(error).__name__, str(error)[:500], digest))
-        part = slice(row, row + 1)
-        self._count(stage, part, {STAGE_ERROR: 1}, np.zeros(1, bool), None, {})
+        none = np.zeros(part.stop - part.start, bool)
+        self._count(stage, part, {STAGE_ERROR: 1}, none, None, {})
 
     def settle(self, stage: Stage, outcome: Outcome, part: slice) -> None:
         """Check what the step promised, take its scores into the ledger, remove what it dropped."""

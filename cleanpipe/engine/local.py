@@ -2,46 +2,51 @@
 
 from __future__ import annotations
 
-import multiprocessing as mp
-import os
 import signal
+import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
 from typing import Any
 
-from cleanpipe.engine.base import Context, Engine, Result, Task, perform
-from cleanpipe.errors import CleanpipeError, ShardError
+from cleanpipe.engine.base import Context, Engine, Result, Task
+from cleanpipe.errors import ShardError
 
 TRIES = 2  # a task whose worker died is tried once more
+PATIENCE = 5.0  # seconds for a worker to end by itself
 
 
 @dataclass(slots=True)
 class _Worker:
-    process: SpawnProcess
+    process: subprocess.Popen[bytes]
     pipe: Connection
     task: Task | None = None
 
 
 class LocalEngine(Engine):
-    """``workers`` processes, started by spawn (fork and threads do not mix) and kept to the end of the run."""
+    """``workers`` processes (cleanpipe.engine.worker), kept to the end of the run."""
 
     name = "local"
 
     def __init__(self, context: Context, workers: int) -> None:
         self.context, self.count = context, max(1, workers)
-        self._mp = mp.get_context("spawn")
         self._workers: list[_Worker] = []
 
     def _start(self) -> _Worker:
-        ours, theirs = self._mp.Pipe()
-        process = self._mp.Process(target=_serve, args=(theirs, self.context), daemon=True)
-        process.start()
-        theirs.close()
-        worker = _Worker(process, ours)
+        ours, theirs = socket.socketpair()
+        with theirs:
+            handle = theirs.fileno()
+            command = [sys.executable, "-m", "cleanpipe.engine.worker", str(handle)]
+            quiet = subprocess.DEVNULL
+            process = subprocess.Popen(command, pass_fds=[handle], stdin=quiet, stdout=quiet)  # noqa: S603  our own
+        worker = _Worker(process, Connection(ours.detach()))
         self._workers.append(worker)
+        with suppress(OSError):  # died at once: seen by recv
+            worker.pipe.send(sys.path)
+            worker.pipe.send(self.context)
         return worker
 
     def run(
@@ -61,8 +66,9 @@ class LocalEngine(Engine):
                     kind, value = worker.pipe.recv()
                 except (EOFError, ConnectionResetError):
                     how = self._bury(worker)
-                    deaths[_key(task)] = deaths.get(_key(task), 0) + 1
-                    if deaths[_key(task)] < TRIES:
+                    key = (task.kind, task.key)
+                    deaths[key] = deaths.get(key, 0) + 1
+                    if deaths[key] < TRIES:
                         todo.append(task)
                     else:
                         yield task, ShardError(f"its worker died {TRIES} times ({how})", source=task.label)
@@ -83,15 +89,13 @@ class LocalEngine(Engine):
                     return
                 idle = self._start()
             idle.task = todo.pop()
-            with suppress(BrokenPipeError, ConnectionResetError):  # died idle: seen at once by recv
+            with suppress(OSError):  # died idle: seen by recv
                 idle.pipe.send(idle.task)
 
     def _bury(self, worker: _Worker) -> str:
-        worker.process.join(5)
-        code = worker.process.exitcode
+        code = _end(worker)
         self._workers.remove(worker)
-        worker.pipe.close()
-        if code is not None and code < 0:
+        if code < 0:
             return f"signal {signal.Signals(-code).name}" + (": out of memory?" if code == -signal.SIGKILL else "")
         return f"exit {code}"
 
@@ -104,42 +108,14 @@ class LocalEngine(Engine):
                 with suppress(OSError):
                     worker.pipe.send(None)
         for worker in self._workers:
-            worker.process.join(5)
-            if worker.process.is_alive():
-                worker.process.kill()
-                worker.process.join()
-            worker.pipe.close()
+            _end(worker)
         self._workers.clear()
 
 
-def _key(task: Task) -> Any:
-    return (task.kind, task.key)
-
-
-def _serve(pipe: Connection, context: Context) -> None:
-    """A worker: tasks in, progress and results out, until the pipe closes or None comes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver decides
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    import pyarrow as pa
-
-    pa.set_cpu_count(1)
-    pa.set_io_thread_count(1)
-    while True:
-        try:
-            task: Task | None = pipe.recv()
-        except (EOFError, OSError):
-            return
-        if task is None:
-            return
-        try:
-            answer: tuple[str, Any] = ("done", perform(context, task, lambda n: pipe.send(("progress", n))))
-        except CleanpipeError as error:
-            answer = ("error", error)
-        except Exception as error:  # a fault of the program: shown whole by --debug
-            import traceback
-
-            answer = ("error", RuntimeError(f"{type(error).__name__}: {error}\n{traceback.format_exc()}"))
-        try:
-            pipe.send(answer)
-        except (BrokenPipeError, OSError):
-            return
+def _end(worker: _Worker) -> int:
+    try:
+        worker.process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        worker.process.kill()
+    worker.pipe.close()
+    return worker.process.wait()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,17 @@ def write_shard_unit(context: Context, task: Task) -> Result:
     units = Units(context.work, "shard")
     target = Path(context.out) / "data" / task.args["name"]
     beside = temporary(target, units.attempt())
-    slices = (b for path, first, last in task.args["segments"] for b in RowFile(context.work / path).slice(first, last))
-    facts = write_shard(beside, have.shard, rebatch(slices, have.shard, int(task.args["batch_rows"])))
+    chars = 0
+
+    def slices() -> Iterator[pa.RecordBatch]:
+        nonlocal chars
+        for path, first, last in task.args["segments"]:
+            for rows in RowFile(context.work / path).slice(first, last):
+                chars += int(pc.sum(rows.column(col.LENGTH)).as_py()) - int(pc.sum(rows.column(col.OVERLAP)).as_py())
+                yield rows
+
+    facts = write_shard(beside, have.shard, rebatch(slices(), have.shard, int(task.args["batch_rows"])))
+    facts["chars"] = chars  # of the documents: what windows repeat is not counted
     publish(beside, target)
     result: Result = {"files": {}, "published": {f"data/{target.name}": facts}}
     units.commit(task.key, result)

@@ -15,12 +15,14 @@ import zstandard
 
 from cleanpipe.io.arc import ARC, starts_arc
 from cleanpipe.io.bytesource import ByteSource
+from cleanpipe.io.digests import block_digest_holds
 from cleanpipe.io.framing import Frame, Framer
 from cleanpipe.io.heads import BLANK, WARC, Heads
 from cleanpipe.io.record import OFFSET_IN_FILE, OFFSET_INFLATED, Damage, RawRecord, ReadLimits
 from cleanpipe.io.views import GZIP_MAGIC, ZSTD_MAGIC, GzipMember, MemberView, PlainView, ZstdFrame
 
 _HOLD = 16 << 20  # bytes of a shared member's records held back until its checksum is known
+_TRAILER = 8  # bytes of CRC and size behind a gzip member
 _SKIPPABLE = frozenset(range(0x50, 0x60))
 _DICTIONARY = b"\x5d\x2a\x4d\x18"
 
@@ -56,6 +58,12 @@ def heads_of(data: bytes) -> Heads | None:
     return ARC if starts_arc(data) else None
 
 
+def _kind(data: bytes) -> Heads | None:
+    """The same where junk may come first: the kind of the first head in ``data``."""
+    first = {heads: match.start() for heads in (WARC, ARC) if (match := heads.candidates.search(data))}
+    return heads_of(data) or min(first, key=first.__getitem__, default=None)
+
+
 class MemberReader:
     """Items of one file from ``start`` on.
 
@@ -65,6 +73,7 @@ class MemberReader:
     def __init__(self, source: ByteSource, limits: ReadLimits, start: int = 0, inflated: int = 0) -> None:
         self._source, self._limits = source, limits
         self._start, self._inflated, self._next, self._good = start, inflated, start, start > 0
+        self._kept = 0  # inflated bytes of the member at hand whose records have gone out
         self._kind = container(bytes(source.at(0)[:4]))
         self._dictionary = self._leading_dictionary() if self._kind == "zstd" else None
 
@@ -100,7 +109,7 @@ class MemberReader:
     def _plain(self) -> Iterator[Item | _Padding]:
         source = self._source
         view = _Shifted(source, self._start)
-        heads = heads_of(view.peek(0, 1 << 16))
+        heads = _kind(view.peek(0, 1 << 16))
         if heads is None:
             arc = Framer(view, ARC, self._limits).search(0)
             warc = Framer(view, WARC, self._limits).search(0) if arc is not None else None
@@ -134,15 +143,16 @@ class MemberReader:
 
     def _member(self, at: int) -> Iterator[Item | _Padding]:
         view = self._open(at, self._starts_record)
-        heads = heads_of(view.peek(0, 1 << 16)) or WARC
+        heads = _kind(view.peek(0, 1 << 16)) or WARC
         held: list[Frame] = []
-        size, released, end = 0, False, 0
+        size, released, self._kept = 0, False, 0
         for frame in Framer(view, heads, self._limits).frames():
             held.append(frame)
             size += len(frame.block)
             if len(held) > 1 and (released or size > _HOLD):
                 for early in held[:-1]:
                     yield _item(early, self._inflated, OFFSET_INFLATED)
+                self._kept = held[-1].offset
                 del held[:-1]
                 released = True
         end = view.end()
@@ -161,27 +171,29 @@ class MemberReader:
 
     def _broken(self, view: MemberView, held: list[Frame], *, released: bool) -> Iterator[Item]:
         """What can be kept of a member that does not inflate to its end, or to something else than was packed."""
-        at, wrong_sum = view.offset, view.failure == "bad_crc"
-        if not (wrong_sum and (view.stop == self._source.size or self._valid(view.stop))):
+        at, stop, size = view.offset, view.stop, self._source.size
+        ends = stop == size or self._valid(stop)  # it ends where it should: the sum is wrong, not the structure
+        wrong_sum = view.failure == "bad_crc" and ends
+        if not wrong_sum:
             self._next = self._resync(at + 1)
-        where = f"{view.message} (at {view.stop} of the file)"
-        records = [frame for frame in held if frame.head]
-        if not released and (wrong_sum or len(held) < 2 or not records):
+        where = f"{view.message} (at {stop} of the file)"
+        shared = released or (len(held) > 1 and any(frame.head for frame in held))
+        if not shared or (wrong_sum and not released and (at > 0 or stop < size)):
             yield Damage(at, self._next - at, OFFSET_IN_FILE, view.failure, where)
             return
-        if wrong_sum:
+        if wrong_sum:  # the file is one member: which record is wrong, only its own digest may tell
             for frame in held:
-                yield _item(frame, self._inflated, OFFSET_INFLATED)
-            yield Damage(view.stop, self._next - view.stop, OFFSET_IN_FILE, view.failure, where)
+                right = frame.head is None or block_digest_holds(frame.head.headers, frame.block) is not False
+                yield _item(frame if right else _lost(frame, view.failure), self._inflated, OFFSET_INFLATED)
+            yield Damage(stop - _TRAILER, _TRAILER, OFFSET_IN_FILE, view.failure, where)
             return
         end = view.end()
-        if records and held[-1].head and view.failure != "cut":
-            held.pop()  # it touches the break: its last bytes may be the break's
-        elif held and not held[-1].head:
+        # the last record touches the break: after anything but a cut its last bytes may be the break's
+        if held and (held[-1].head is None or view.failure != "cut"):
             held.pop()
         for frame in held:
             yield _item(frame, self._inflated, OFFSET_INFLATED)
-        last = held[-1].offset + held[-1].length if held else view.first()
+        last = held[-1].offset + held[-1].length if held else self._kept
         yield Damage(self._inflated + last, end - last, OFFSET_INFLATED, view.failure, where)
 
     @property
@@ -245,6 +257,10 @@ class _Shifted(PlainView):
 
     def end(self) -> int:
         return super().end() - self._shift
+
+
+def _lost(frame: Frame, error: str) -> Frame:
+    return Frame(frame.offset, frame.length, error=error, message="the block does not give its WARC-Block-Digest")
 
 
 def _neighbours(first: Damage, second: Damage) -> bool:

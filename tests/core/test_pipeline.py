@@ -103,7 +103,7 @@ def test_a_stage_that_always_raises_stops_the_run():
     def step(rows):
         raise ValueError("broken stage")
 
-    with pytest.raises(StageContractError, match="all 8 rows"):
+    with pytest.raises(StageContractError, match="all 8 documents"):
         run(stage(step), batch(text=["x"] * 8))
 
 
@@ -182,3 +182,22 @@ def test_an_exchange_breaks_the_list_into_passes():
 def test_a_list_that_cannot_work_is_refused(stages, message):
     with pytest.raises(ConfigError, match=message):
         Pipeline(stages).validate()
+
+
+def test_a_document_fails_whole_once_it_is_cut():
+    def cut(rows):
+        parents = pa.array(np.repeat(np.arange(rows.num_rows), 2).astype(np.int32))
+        return Outcome(rows.take(parents).set_column(1, col.TEXT, pa.array(["w", "bad", "x", "y"])), parents=parents)
+
+    def step(rows):
+        if "bad" in rows.column(col.TEXT).to_pylist():
+            raise ValueError("cannot")
+        return Outcome(rows)
+
+    given = batch(doc_id=[bytes(16), bytes(15) + b"1"], text=["one", "two"], length=[3, 3], bytes_in=[10, 20])
+    flowed = Flow([stage(cut, name="cut"), stage(step)], {}).run(given)
+    assert flowed.rows.column(col.TEXT).to_pylist() == ["x", "y"]
+    assert flowed.fates.column(col.REASON).to_pylist() == ["stage_error", None]
+    counts = flowed.tally["made"]
+    assert (counts["docs_in"], counts["docs_out"], counts["rows_out"]) == (2, 1, 2)
+    assert (counts["bytes_in"], counts["bytes_out"]) == (30, 20)

@@ -78,7 +78,7 @@ _BLOCK = re.compile(f"({_OPEN}|{_CLOSE})")
 def _elements(tags: Tags, raw: bytes) -> list[Edit]:
     edits: list[Edit] = []
     body: int | None = None
-    for name, at in tags.asked():
+    for name, at in tags.asked(raw):
         if name == "figure":
             edits.append((at + 1, len(name), b"div"))
         elif name == "/figure":

@@ -27,9 +27,9 @@ def pair_table(names: Iterable[str]) -> Flags:
 
 
 SKIPPED = frozenset(("ul", "nav", "aside", "header", "footer", "section"))
-_MENDED = ("body", "figure", "pre", "noscript")
-_ASKED, _LOOSE = pair_table(_MENDED), pair_table(SKIPPED)
-_NAME = re.compile(rb"([a-z]+)[\t\n\f\r />]")
+_ASKED, _LOOSE = pair_table(("body", "figure", "pre", "noscript")), pair_table(SKIPPED)
+_NAME = re.compile(rb"(body|figure|pre|noscript)[\t\n\f\r />]", re.IGNORECASE)
+_LOOSE_NAME = re.compile(rb"(body|figure|pre|noscript|ul|nav|aside|header|footer|section)[\t\n\f\r />]", re.IGNORECASE)
 _PARAGRAPH = pair_table(["p"])
 
 
@@ -62,18 +62,20 @@ class Tags:
         """How many ``<p>`` begin."""
         return int(np.count_nonzero(_PARAGRAPH[self.pairs] & ~self.closing))
 
-    def asked(self) -> list[tuple[str, int]]:
+    def asked(self, raw: bytes) -> list[tuple[str, int]]:
         """Names ("/pre" for a closing tag) and places of the tags that mending looks for, in order of place.
 
-        Those of ``SKIPPED`` only where they open and no ``>`` stands right before.
+        Those of ``SKIPPED`` only where they open and no ``>`` stands right before. raw: ``data`` as bytes.
         """
         found: list[tuple[str, int]] = []
         loose = _LOOSE[self.pairs] & ~self.closing & (self.data[self.at - 1] != 0x3E)
-        for n in np.flatnonzero(_ASKED[self.pairs] | loose):
-            at, slash = int(self.at[n]), int(self.closing[n])
-            name = _NAME.match(self.data[at + 1 + slash : at + 10 + slash].tobytes().lower())
-            if name and (name[1].decode() in _MENDED or (loose[n] and name[1].decode() in SKIPPED)):
-                found.append(("/" * slash + name[1].decode(), at))
+        rows = np.flatnonzero(_ASKED[self.pairs] | loose)
+        for at, slash, inside in zip(
+            self.at[rows].tolist(), self.closing[rows].tolist(), loose[rows].tolist(), strict=True
+        ):
+            name = (_LOOSE_NAME if inside else _NAME).match(raw, at + 1 + slash)
+            if name:
+                found.append(("/" * slash + name[1].decode().lower(), at))
         return found
 
     def first(self, names: Flags) -> int | None:

@@ -9,7 +9,7 @@ import numpy as np
 _BREAKS = re.compile("[\x00\x1c-\x1f\x85\u2028\u2029]")  # NUL ends fastText's line; the others are breaks to a reader
 _UPPER = bytes(range(0x41, 0x5B))
 _LOWER = bytes(range(0x61, 0x7B))
-_SHARE = 8  # more than one capital in eight: German, with its nouns, has one in twelve
+_SHARE = 6  # more than one capital in six: title case has one in four or five, German with its nouns one in twelve
 _NEAR = 4  # one cased ASCII letter in four characters: enough to judge by these alone
 
 

@@ -47,7 +47,7 @@ def test_heads_come_under_one_set_of_names(tmp_path: Path) -> None:
         b"http://a.example/a b 192.0.2.1 20080430204826 text/html 3\ndef\n"
     )
     head, response = read_archive(str(path))
-    assert (head.offset, head.length, response.offset, response.length) == (0, 57, 57, 64)
+    assert (head.offset, head.length, response.offset, response.length) == (0, 57, 57, 62)
     assert isinstance(response, RawRecord)
     assert response.headers == {
         "warc-target-uri": "http://a.example/a b",
