@@ -97,6 +97,8 @@ class LazyPart:
                 col.DOC_ID: pa.array([hashlib.sha256(str(n).encode()).digest()[:16] for n in numbers], col.ID),
                 col.CONTENT_ID: pa.array([hashlib.sha256(t.encode()).digest()[:16] for t in texts], col.ID),
                 col.LENGTH: pa.array([len(t) for t in texts], pa.int64()),
+                col.DATE: pa.nulls(len(texts), col.TIME),
+                col.URL: pa.array([f"http://a.example.org/{n}" for n in numbers]),
                 col.TEXT: pa.array(texts, pa.large_string()),
             }
             done = step(pa.record_batch(arrays))

@@ -175,6 +175,8 @@ def _parents(url: str) -> list[str]:
 
 
 def _base(uri: str) -> str:
+    if not is_url(uri):
+        return os.path.basename(uri)  # noqa: PTH119
     return uri.split("::")[0].split("?")[0].rstrip("/").rpartition("/")[2]
 
 

@@ -75,6 +75,8 @@ class MemberReader:
         self._start, self._inflated, self._next, self._good = start, inflated, start, start > 0
         self._kept = 0  # inflated bytes of the member at hand whose records have gone out
         self._kind = container(bytes(source.at(0)[:4]))
+        if self._kind == "plain" and _kind(bytes(source.at(0)[: 1 << 16])) is None:
+            self._kind = self._hidden_container()
         self._dictionary = self._leading_dictionary() if self._kind == "zstd" else None
 
     def items(self) -> Iterator[Item]:
@@ -229,6 +231,17 @@ class MemberReader:
         view = self._open(at, lambda _source, _at: True)
         data = view.peek(0, 1 << 14)
         return heads_of(data) is not None or (not data.strip(BLANK) and not view.reaches(len(data)))
+
+    def _hidden_container(self) -> str:
+        """What packs a file whose first bytes tell nothing: they may be junk, or the first member's magic broken."""
+        start, found = self._bytes(self._start, 4), {}
+        if (kind := container(start)) != "plain":
+            return kind
+        for self._kind in ("gzip", "zstd"):
+            self._dictionary = None
+            found[self._kind] = self._resync(self._start)
+        kind = min(found, key=found.__getitem__)
+        return kind if found[kind] < self._source.size else "plain"
 
     def _leading_dictionary(self) -> zstandard.ZstdCompressionDict | None:
         """The dictionary that may lie in the first, skippable frame of a WARC-zstd file, itself compressed or not."""

@@ -1,4 +1,6 @@
-"""warcio as a reader: slower than FastWARC by more than half, here for those who trust it.
+"""warcio as a reader: slower than FastWARC by more than half, and without a bound on lines or on what it inflates.
+
+Here for those who trust it, and for comparisons, on archives they trust.
 
 It checks no CRC and repairs in silence, so a record is believed only when its head, written out again, its block and
 the closing CRLFCRLF give the checksum and size that the gzip member carries (in a plain file: the distance to the next

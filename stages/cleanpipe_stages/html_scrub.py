@@ -15,7 +15,7 @@ from cleanpipe import batch as col
 from cleanpipe.errors import ConfigError
 from cleanpipe.stage import Outcome, Stage, Step, option
 from cleanpipe_stages.html import engines
-from cleanpipe_stages.html.guard import TOO_DEEP, TOO_MANY_ELEMENTS, Limits, refusal
+from cleanpipe_stages.html.guard import TOO_DEEP, TOO_MANY_ELEMENTS, Limits, crowded, refusal
 from cleanpipe_stages.html.tags import Bytes, Tags
 
 EMPTY, UNPARSABLE = "empty", "unparsable"
@@ -68,7 +68,10 @@ class HtmlScrub(Stage):
         engine, limits = self._engine(), Limits(self.max_depth, self.max_elements)
         html_types = pa.array(sorted(col.HTML_TYPES))
 
-        def page(tags: Tags, facts: dict[str, int]) -> tuple[str | None, str | None]:
+        def page(data: Bytes, chars: int, facts: dict[str, int]) -> tuple[str | None, str | None]:
+            if crowded(data, limits):
+                return None, TOO_MANY_ELEMENTS
+            tags = Tags(data)
             if (refused := refusal(tags, limits)) is not None:
                 return None, refused
             try:
@@ -78,7 +81,7 @@ class HtmlScrub(Stage):
                 return None, UNPARSABLE
             if not text or text.isspace():
                 return None, EMPTY
-            facts["chars_in"] += len(tags.data) - int(np.count_nonzero((tags.data & 0xC0) == 0x80))
+            facts["chars_in"] += chars
             facts["chars_out"] += len(text)
             facts["residual_tags"] += len(_RESIDUAL.findall(text)) if "<" in text else 0
             facts["paragraphs_before"] += found.paragraphs
@@ -94,9 +97,9 @@ class HtmlScrub(Stage):
             )
             texts: list[str | None] = [None] * batch.num_rows
             drops: list[str | None] = [None] * batch.num_rows
-            views = _views(column)
+            views, lengths = _views(column), pc.utf8_length(column).to_pylist()
             for row in np.flatnonzero(html.to_numpy(zero_copy_only=False)):
-                texts[row], drops[row] = page(Tags(views(int(row))), facts)
+                texts[row], drops[row] = page(views(int(row)), lengths[row], facts)
             scrubbed = {col.SCRUBBED: pa.array(texts, pa.large_string())}
             return Outcome(
                 col.with_columns(batch, scrubbed),
@@ -111,10 +114,6 @@ class HtmlScrub(Stage):
 def _views(column: pa.LargeStringArray) -> Callable[[int], Bytes]:
     """Row number to the row's UTF-8 bytes, not copied."""
     _, offsets, data = column.buffers()
-    ends = (
-        np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
-        if offsets
-        else np.zeros(1, np.int64)
-    )
+    ends = np.frombuffer(offsets, np.int64)[column.offset :] if offsets is not None else np.zeros(1, np.int64)
     everything = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
     return lambda row: everything[ends[row] : ends[row + 1]]

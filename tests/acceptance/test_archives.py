@@ -63,7 +63,7 @@ def test_the_tables_were_found() -> None:
     assert len(table()) == len(archives("warc", "wet")) - 1  # the LF-only WET has its facts in the data file
 
 
-@pytest.mark.parametrize("name", archives("broken") + ["wet/cc_net-sample.warc.wet"])
+@pytest.mark.parametrize("name", [*archives("broken"), "wet/cc_net-sample.warc.wet"])
 def test_broken_archives_hold_what_was_worked_out_by_hand(name: str) -> None:
     items, facts = read(name)
     damages = [[i.offset, i.length, i.offset_kind, i.error] for i in items if isinstance(i, Damage)]
@@ -108,9 +108,9 @@ def test_a_crawl_in_warc_and_in_arc_is_the_same() -> None:
 
 def test_brackets_are_taken_off_addresses() -> None:
     items, _ = read("warc/wget-creativecommons-ai2-commoncrawl.warc.gz")
-    addresses = [item.headers["warc-target-uri"] for item in items if isinstance(item, RawRecord) and item.type == "response"]
-    assert len(addresses) == 15
-    assert not [address for address in addresses if not address.startswith("http")]
+    responses = [item for item in items if isinstance(item, RawRecord) and item.type == "response"]
+    assert len(responses) == 15
+    assert all(item.headers["warc-target-uri"].startswith("http") for item in responses)
 
 
 BUGS = {

@@ -1,4 +1,4 @@
-"""html_scrub on pages whose main text people marked: bag-of-words F1, macro over pages; floors stand below the finds."""
+"""html_scrub on pages whose main text people marked: bag-of-words F1, macro over pages; floors lie below the finds."""
 
 from __future__ import annotations
 

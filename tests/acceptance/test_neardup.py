@@ -56,6 +56,8 @@ def pairs_of(name: str) -> list[tuple[str, str, float]]:
 def signed(names: list[str], texts: dict[str, str]) -> pa.Table:
     arrays = {
         col.DOC_ID: pa.array([hashlib.sha256(n.encode()).digest()[:16] for n in names], col.ID),
+        col.DATE: pa.nulls(len(names), col.TIME),
+        col.URL: pa.nulls(len(names), pa.string()),
         col.CONTENT_ID: pa.array([hashlib.sha256(texts[n].encode()).digest()[:16] for n in names], col.ID),
         col.LENGTH: pa.array([len(texts[n]) for n in names], pa.int64()),
         col.TEXT: pa.array([texts[n] for n in names], pa.large_string()),

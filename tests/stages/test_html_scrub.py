@@ -173,11 +173,21 @@ def test_what_passes_is_cheap(kind):
     assert time.process_time() - began < 10  # measured: at most 1.1 s on a quiet core
 
 
+def test_lists_in_lists_are_refused_early():
+    assert judged(PARAGRAPH + "x <ul><li>" * 3_000) == "too_deep"
+    assert judged(PARAGRAPH * 6 + "<ul><li>x</ul>" * 3_000) is None
+
+
 def test_too_many_elements():
     assert judged(f"{PARAGRAPH}" + "<p>x</p>" * 300_100) == "too_many_elements"
     assert judged(f"{PARAGRAPH}" + "<p>x</p>" * 3_000, max_elements=2_000) is None  # few tags are never dear
     assert judged(f"{PARAGRAPH}" + "<p>x</p>" * 9_000, max_elements=5_000) == "too_many_elements"
     assert judged(f"{PARAGRAPH}" + "<p>x</p>" * 9_000) is None
+
+
+def test_a_flood_of_signs_is_refused_before_they_are_listed():
+    assert judged("<" * (5 << 20)) == "too_many_elements"
+    assert judged("a < b " * 100_000 + "text" * (1 << 20), max_elements=100_000) is None
 
 
 FLAT = {

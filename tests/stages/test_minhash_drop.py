@@ -57,6 +57,8 @@ def run(texts: list[str], ids: list[int], **options: Any) -> list[list[Any]]:
             col.DOC_ID: pa.array([number.to_bytes(16)], col.ID),
             col.CONTENT_ID: pa.array([hashlib.sha256(text.encode()).digest()[:16]], col.ID),
             col.LENGTH: pa.array([len(text)], pa.int64()),
+            col.DATE: pa.nulls(1, col.TIME),
+            col.URL: pa.nulls(1, pa.string()),
             col.TEXT: pa.array([text], pa.large_string()),
         }
         signed = MinhashSign().open()(pa.record_batch(arrays))

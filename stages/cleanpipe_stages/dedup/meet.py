@@ -35,7 +35,9 @@ class NearDuplicates(Exchange):
     """
 
     name: ClassVar[str] = "minhash_meet"
-    reads: ClassVar[frozenset[str]] = frozenset({col.DOC_ID, col.CONTENT_ID, col.LENGTH, BAND_KEYS, SHINGLES, col.TEXT})
+    reads: ClassVar[frozenset[str]] = frozenset(
+        {col.DOC_ID, col.CONTENT_ID, col.LENGTH, col.DATE, col.URL, BAND_KEYS, SHINGLES, col.TEXT}
+    )
     writes: ClassVar[Mapping[str, pa.DataType]] = {
         col.KEPT_DOC_ID: col.ID,
         col.JACCARD: pa.float64(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,7 +19,10 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """n documents by rank: longest first, then by doc_id. A place counts rows through the parts as they come.
+    """n documents by rank: longest first, then the earliest capture, then by a hash of the URL, then by doc_id.
+
+    Capture and URL come before doc_id (which is of the file's name and offset), so that the same pages in another
+    container, ARC or WARC, keep the same copy. A place counts rows through the parts as they come.
 
     places: int64 of n, the place of each rank. first: int64 of n, the lowest rank with the same content.
     lengths: int64 of n, code points, by place. starts: int64 of parts + 1, the place of each part's first row.
@@ -38,8 +42,9 @@ def arrange(parts: Sequence[Part]) -> Documents:
     starts = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum([part.rows for part in parts], dtype=np.int64)))
     lengths = np.concatenate([np.zeros(0, dtype=np.int64), *(_integers(part.column(col.LENGTH)) for part in parts)])
     ids = _gather(parts, col.DOC_ID)
-    places = np.lexsort((ids[1], ids[0], -lengths))  # keep priority; equal ids cannot be, and would go by place
-    del ids
+    keys = (ids[1], ids[0], _addresses(parts), _dates(parts), -lengths)
+    places = np.lexsort(keys)  # keep priority; equal ids cannot be, and would go by place
+    del ids, keys
     content = _gather(parts, col.CONTENT_ID, instead=col.DOC_ID)[:, places]
     by_content = np.lexsort((content[1], content[0]))  # stable: inside a group the ranks ascend
     content = content[:, by_content]
@@ -59,6 +64,26 @@ def identifiers(column: pa.ChunkedArray) -> npt.NDArray[np.uint8]:
             data = np.frombuffer(chunk.buffers()[1], dtype=np.uint8)
             pieces.append(data[16 * chunk.offset : 16 * (chunk.offset + len(chunk))].reshape(-1, 16))
     return np.concatenate(pieces)
+
+
+def _dates(parts: Sequence[Part]) -> Ints:
+    """Seconds since 1970 of each capture; an unknown one is the latest."""
+    latest = np.iinfo(np.int64).max
+    columns = (part.column(col.DATE).cast(pa.int64()).fill_null(latest) for part in parts)
+    return np.concatenate([np.zeros(0, dtype=np.int64), *(np.asarray(c.to_numpy()) for c in columns)])
+
+
+def _addresses(parts: Sequence[Part]) -> npt.NDArray[np.uint64]:
+    """A 64-bit hash of each URL: a total order of few bytes."""
+    out = np.empty(sum(part.rows for part in parts), dtype=np.uint64)
+    place = 0
+    for part in parts:
+        for chunk in part.column(col.URL).chunks:
+            for url in chunk.to_pylist():
+                digest = hashlib.blake2b((url or "").encode(), digest_size=8).digest()
+                out[place] = int.from_bytes(digest, "big")
+                place += 1
+    return out
 
 
 def _integers(column: pa.ChunkedArray) -> Ints:

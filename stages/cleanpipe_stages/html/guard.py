@@ -23,59 +23,20 @@ TOO_DEEP, TOO_MANY_ELEMENTS = "too_deep", "too_many_elements"
 _SMALL = 1000  # tags: the dearest page of so few costs 1.5 s (two thirds unclosed <font>, one third blocks)
 _MEDIUM = 8_000  # tags: all of them nested take 1.1 s
 _WORK = 50_000_000  # elements × their depth: 0.8 s
+_HUGE, _CROWD = 4 << 20, 8  # bytes; "<" for each element allowed: opening, closing, and some that are text
 _OPTIONS = 15_000
 _ATTRIBUTES = 20_000  # of one tag
 _LONG = 3 * _ATTRIBUTES  # bytes that so many attributes need at least
 
-_VOID = frozenset(
-    (
-        "area",
-        "base",
-        "basefont",
-        "bgsound",
-        "br",
-        "col",
-        "embed",
-        "frame",
-        "hr",
-        "img",
-        "input",
-        "keygen",
-        "link",
-        "meta",
-        "param",
-        "source",
-        "track",
-        "wbr",
-    )
-)
-_IMPLIED = frozenset(
-    (
-        "p",
-        "li",
-        "dt",
-        "dd",
-        "tr",
-        "td",
-        "th",
-        "tbody",
-        "thead",
-        "tfoot",
-        "colgroup",
-        "caption",
-        "option",
-        "optgroup",
-        "rt",
-        "rp",
-        "rb",
-        "rtc",
-        "html",
-        "head",
-        "body",
-    )
-)
-_FORMATTING = frozenset(("b", "big", "code", "em", "font", "i", "s", "small", "strike", "strong", "tt", "u"))
-_RAW = frozenset(("script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes"))
+
+def _set(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+_VOID = _set("area base basefont bgsound br col embed frame hr img input keygen link meta param source track wbr")
+_IMPLIED = _set("p li dt dd tr td th tbody thead tfoot colgroup caption option optgroup rt rp rb rtc html head body")
+_FORMATTING = _set("b big code em font i s small strike strong tt u")
+_RAW = _set("script style textarea title xmp iframe noembed noframes")
 
 
 def _key(name: str) -> int:
@@ -90,7 +51,7 @@ _IN_NAME[[*range(0x30, 0x3A), *range(0x41, 0x5B), *range(0x61, 0x7B)]] = True
 _LETTER = _IN_NAME.copy()
 _LETTER[0x30:0x3A] = False
 
-_MAY_FORMAT = pair_table(_FORMATTING)
+_MAY_FORMAT, _LISTS = pair_table(_FORMATTING), pair_table(("ul", "ol"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +62,25 @@ class Limits:
     elements: int
 
 
+def crowded(data: Bytes, limits: Limits) -> bool:
+    """Whether there are so many ``<`` that even their places would fill the memory."""
+    return len(data) > _HUGE and int(np.count_nonzero(data == 0x3C)) > _CROWD * limits.elements
+
+
 def refusal(tags: Tags, limits: Limits) -> str | None:
     """Why the page may not be parsed, or None: one of the two reasons above.
 
-    Depth is judged on pages of more than 8,000 tags only: smaller ones cannot become dear by it.
+    Depth is judged on pages of more than 8,000 tags, or with many lists: others cannot become dear by it.
     """
     count, data = len(tags.at), tags.data
     gaps = tags.at[np.diff(tags.at, append=len(data)) >= _LONG] if len(data) >= _LONG else ()
     long = any(_is_long(data, int(n)) for n in gaps)
     if count <= _SMALL and not long:
         return None
-    cheap = _few_stay_open(tags) if count <= _MEDIUM else _clearly_cheap(data, tags.at, limits)
+    # lists are indented in the text: nested ones make it long
+    lists = int(np.count_nonzero(_LISTS[tags.pairs] & ~tags.closing))
+    plain = count <= _MEDIUM and lists <= limits.depth
+    cheap = _few_stay_open(tags) if plain else _clearly_cheap(data, tags.at, limits)
     return None if cheap and not long else _read_tags(tags.markup(), limits)
 
 

@@ -49,6 +49,8 @@ def sign() -> Sign:
             col.DOC_ID: pa.array(made, col.ID),
             col.CONTENT_ID: pa.array([hashlib.sha256(t.encode()).digest()[:16] for t in texts], col.ID),
             col.LENGTH: pa.array([len(t) for t in texts], pa.int64()),
+            col.DATE: pa.nulls(len(texts), col.TIME),
+            col.URL: pa.nulls(len(texts), pa.string()),
             col.TEXT: pa.array(texts, pa.large_string()),
         }
         outcome = MinhashSign(**options).open()(pa.record_batch(arrays))

@@ -1,0 +1,202 @@
+"""What a command line's inputs become: archives named, sorted, each once; everything else one clear line."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from cleanpipe.errors import ConfigError
+from cleanpipe.io.inputs import Input, resolve_inputs
+
+WARC = b"WARC/1.0\r\nWARC-Type: warcinfo\r\nContent-Length: 0\r\n\r\n\r\n\r\n"
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for name in ("a/x.warc.gz", "a/deep/y.WARC", "b/z.warc.wet.gz", "b/w.wat.gz", "b/v.arc", "b/u.warc.zst"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(gzip.compress(WARC) if name.endswith(".gz") else WARC)
+    (tmp_path / "b" / "README.md").write_text("no archive")
+    (tmp_path / "b" / ".hidden.warc").write_bytes(WARC)
+    (tmp_path / "empty").mkdir()
+    return tmp_path
+
+
+def sources(*inputs: object, root: object = None) -> list[str]:
+    found = resolve_inputs([str(name) for name in inputs], source_root=None if root is None else str(root))
+    assert [item.source for item in found] == sorted(item.source for item in found)
+    return [item.source for item in found]
+
+
+def refused(*inputs: object, root: object = None) -> str:
+    with pytest.raises(ConfigError) as caught:
+        sources(*inputs, root=root)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+ALL = ["u.warc.zst", "v.arc", "w.wat.gz", "x.warc.gz", "y.WARC", "z.warc.wet.gz"]
+
+
+def test_a_file(tree: Path) -> None:
+    path = tree / "a" / "x.warc.gz"
+    stat = path.stat()
+    assert resolve_inputs([str(path)], source_root=None) == [
+        Input("x.warc.gz", str(path), stat.st_size, str(stat.st_mtime_ns))
+    ]
+    assert resolve_inputs([f"file://{path}"], source_root=None) == resolve_inputs([str(path)], source_root=None)
+
+
+def test_folders_globs_and_order(tree: Path) -> None:
+    assert sources(tree) == ALL
+    assert sources(tree / "b", tree / "a") == ALL
+    assert sources(tree / "a" / "*") == ["x.warc.gz"]
+    assert sources(tree / "**" / "*.g?") == ["w.wat.gz", "x.warc.gz", "z.warc.wet.gz"]
+    assert sources(tree / "[ab]" / "*.warc*") == ["u.warc.zst", "x.warc.gz", "z.warc.wet.gz"]
+
+
+def test_a_name_with_brackets_is_a_name_where_it_exists(tree: Path) -> None:
+    for name in ("n[1].warc", "n?m=1.warc"):
+        (tree / "a" / name).write_bytes(WARC)
+        assert sources(tree / "a" / name) == [name]
+
+
+def test_one_file_named_twice_is_one_input(tree: Path) -> None:
+    assert sources(tree / "a", tree / "a" / "x.warc.gz", tree / "a" / "deep" / ".." / "x.warc.gz") == [
+        "x.warc.gz",
+        "y.WARC",
+    ]
+
+
+def test_relative_names(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tree)
+    (found,) = resolve_inputs(["a/x.warc.gz"], source_root="a")
+    assert (found.source, found.uri) == ("x.warc.gz", str(tree / "a" / "x.warc.gz"))
+
+
+def test_source_root(tree: Path) -> None:
+    assert sources(tree, root=tree)[:2] == ["a/deep/y.WARC", "a/x.warc.gz"]
+    assert "does not lie below --source-root" in refused(tree / "a", root=tree / "b")
+
+
+def test_two_inputs_of_one_name(tree: Path) -> None:
+    (tree / "b" / "x.warc.gz").write_bytes(gzip.compress(WARC))
+    message = refused(tree)
+    assert str(tree / "a" / "x.warc.gz") in message
+    assert str(tree / "b" / "x.warc.gz") in message
+    assert "--source-root" in message
+    assert len(sources(tree, root=tree)) == 7
+
+
+class TestManifests:
+    def test_entries_are_looked_for_beside_and_above(self, tree: Path) -> None:
+        lines = f"x.warc.gz\n\n# a comment\ndeep/y.WARC\nb/z.warc.wet.gz\n{tree}/b/v.arc\nfile://{tree}/b/u.warc.zst\n"
+        (tree / "a" / "list.paths").write_text(lines)
+        expected = ["u.warc.zst", "v.arc", "x.warc.gz", "y.WARC", "z.warc.wet.gz"]
+        assert sources(tree / "a" / "list.paths") == expected
+        (tree / "a" / "list.paths.gz").write_bytes(gzip.compress(lines.replace("\n", "\r\n").encode()))
+        assert sources(tree / "a" / "list.paths.gz") == expected
+        (tree / "a" / "list.txt").write_text("\ufeff" + lines)
+        assert sources(tree / "a" / "list.txt") == expected
+
+    def test_the_nearer_folder_wins(self, tree: Path) -> None:
+        (tree / "x.warc.gz").write_bytes(WARC)
+        (tree / "a" / "list.paths").write_text("x.warc.gz\n")
+        (found,) = resolve_inputs([str(tree / "a" / "list.paths")], source_root=None)
+        assert found.uri == str(tree / "a" / "x.warc.gz")
+
+    def test_common_crawl_paths_from_far_above(self, tree: Path) -> None:
+        (tree / "a" / "deep" / "list.paths").write_text("b/v.arc\n")
+        assert sources(tree / "a" / "deep" / "list.paths") == ["v.arc"]
+
+    def test_the_working_folder_is_last(
+        self, tree: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        other = tmp_path_factory.mktemp("other")
+        (other / "list.txt").write_text("a/x.warc.gz\n")
+        monkeypatch.chdir(tree)
+        assert sources(other / "list.txt") == ["x.warc.gz"]
+
+    def test_globs_and_folders_in_a_manifest(self, tree: Path) -> None:
+        (tree / "list.txt").write_text("a\nb/*.warc.*\n")
+        assert sources(tree / "list.txt") == ["u.warc.zst", "x.warc.gz", "y.WARC", "z.warc.wet.gz"]
+
+    def test_wrong_manifests(self, tree: Path) -> None:
+        manifest = tree / "list.paths"
+        manifest.write_text("x.warc.gz\nnot-there.warc.gz\n")
+        message = refused(manifest)
+        assert str(manifest) in message
+        assert "x.warc.gz does not exist" in message
+        manifest.write_text("# nothing\n")
+        assert "names no input" in refused(manifest)
+        manifest.write_bytes(b"\xff\xfe\x00")
+        assert "no list of paths" in refused(manifest)
+        gz = tree / "list.paths.gz"
+        gz.write_bytes(gzip.compress(b"a/x.warc.gz")[:-4])
+        assert "no list of paths" in refused(gz)
+
+    def test_an_archive_named_txt_is_an_archive(self, tree: Path) -> None:
+        (tree / "sample.txt").write_bytes(WARC)
+        assert sources(tree / "sample.txt") == ["sample.txt"]
+
+
+def test_what_is_refused(tree: Path) -> None:
+    assert "does not exist" in refused(tree / "missing.warc.gz")
+    assert "holds no archive" in refused(tree / "empty")
+    assert "matches no archive" in refused(tree / "*.warc")
+    assert "matches no archive (1 other names)" in refused(tree / "b" / "*.md")
+    assert "unknown kind" in refused(tree / "b" / "README.md")
+    assert "no input" in refused()
+    (tree / "nothing").write_bytes(b"")
+    assert "unknown kind" in refused(tree / "nothing")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read(tree: Path) -> None:
+    path = tree / "a" / "x.warc.gz"
+    path.chmod(0)
+    assert "Permission denied" in refused(path)
+
+
+def test_bytes_speak_for_a_file_of_any_name(tree: Path) -> None:
+    (tree / "download").write_bytes(gzip.compress(WARC))
+    assert sources(tree / "download") == ["download"]
+    (tree / "zero.warc.gz").write_bytes(b"")  # an archive by its name: the reader reports it
+    assert sources(tree / "zero.warc.gz") == ["zero.warc.gz"]
+
+
+class TestUrls:
+    @pytest.fixture(autouse=True)
+    def store(self) -> Iterator[None]:
+        fs = fsspec.filesystem("memory")
+        for name in ("crawl/a/x.warc.gz", "crawl/b/y.warc", "crawl/b/notes.md"):
+            fs.pipe(f"/inputs-test/{name}", gzip.compress(WARC) if name.endswith("gz") else WARC)
+        fs.pipe("/inputs-test/crawl/a/list.paths", b"x.warc.gz\nb/y.warc\n")
+        yield
+        fs.rm("/inputs-test", recursive=True)
+
+    def test_files_folders_globs_and_manifests(self) -> None:
+        base = "memory://inputs-test/crawl"
+        (found,) = resolve_inputs([f"{base}/b/y.warc"], source_root=None)
+        assert (found.source, found.uri, found.size) == ("y.warc", f"{base}/b/y.warc", len(WARC))
+        assert found.stamp
+        assert sources(base) == ["x.warc.gz", "y.warc"]
+        assert sources(f"{base}/*/*") == ["x.warc.gz", "y.warc"]
+        assert sources(f"{base}/a/list.paths") == ["x.warc.gz", "y.warc"]
+
+    def test_below_a_source_root(self) -> None:
+        base = "memory://inputs-test/crawl"
+        assert sources(f"{base}/b/y.warc", f"{base}/a/list.paths", root=base) == ["a/x.warc.gz", "b/y.warc"]
+
+    def test_what_is_refused(self) -> None:
+        base = "memory://inputs-test/crawl"
+        assert "does not exist" in refused(f"{base}/no.warc")
+        assert "matches no archive" in refused(f"{base}/*.warc")
+        assert "unknown kind" not in refused(f"{base}/b/*.md")
+        assert "cannot be read" in refused("nosuchscheme://a/b.warc")
