@@ -60,8 +60,10 @@ def heads_of(data: bytes) -> Heads | None:
 
 def _kind(data: bytes) -> Heads | None:
     """The same where junk may come first: the kind of the first head in ``data``."""
+    if (kind := heads_of(data)) is not None:
+        return kind
     first = {heads: match.start() for heads in (WARC, ARC) if (match := heads.candidates.search(data))}
-    return heads_of(data) or min(first, key=first.__getitem__, default=None)
+    return min(first, key=first.__getitem__, default=None)
 
 
 class MemberReader:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -16,7 +16,7 @@ from cleanpipe.errors import ConfigError
 from cleanpipe.stage import Outcome, Stage, Step, option
 from cleanpipe_stages.html import engines
 from cleanpipe_stages.html.guard import TOO_DEEP, TOO_MANY_ELEMENTS, Limits, crowded, refusal
-from cleanpipe_stages.html.tags import Bytes, Tags
+from cleanpipe_stages.html.tags import Bytes, Tags, views
 
 EMPTY, UNPARSABLE = "empty", "unparsable"
 _RESIDUAL = re.compile(r"</?[A-Za-z][A-Za-z0-9]{0,15}[\s/>]")
@@ -97,9 +97,9 @@ class HtmlScrub(Stage):
             )
             texts: list[str | None] = [None] * batch.num_rows
             drops: list[str | None] = [None] * batch.num_rows
-            views, lengths = _views(column), pc.utf8_length(column).to_pylist()
+            view, lengths = views(column), pc.utf8_length(column).to_pylist()
             for row in np.flatnonzero(html.to_numpy(zero_copy_only=False)):
-                texts[row], drops[row] = page(views(int(row)), lengths[row], facts)
+                texts[row], drops[row] = page(view(int(row)), lengths[row], facts)
             scrubbed = {col.SCRUBBED: pa.array(texts, pa.large_string())}
             return Outcome(
                 col.with_columns(batch, scrubbed),
@@ -109,11 +109,3 @@ class HtmlScrub(Stage):
             )
 
         return step
-
-
-def _views(column: pa.LargeStringArray) -> Callable[[int], Bytes]:
-    """Row number to the row's UTF-8 bytes, not copied."""
-    _, offsets, data = column.buffers()
-    ends = np.frombuffer(offsets, np.int64)[column.offset :] if offsets is not None else np.zeros(1, np.int64)
-    everything = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
-    return lambda row: everything[ends[row] : ends[row + 1]]

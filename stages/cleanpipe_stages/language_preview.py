@@ -15,6 +15,7 @@ from cleanpipe import batch as col
 from cleanpipe.errors import ConfigError
 from cleanpipe.stage import Outcome, Stage, Step, option
 from cleanpipe_stages.html.paragraphs import first_paragraphs
+from cleanpipe_stages.html.tags import views
 from cleanpipe_stages.lid.line import letters, line_of
 from cleanpipe_stages.lid.model import find_model, load
 
@@ -71,8 +72,9 @@ class LanguagePreview(Stage):
 
         def step(batch: pa.RecordBatch) -> Outcome:
             html = pc.is_in(batch.column(col.MEDIA_TYPE), html_types)
-            pages = batch.column(col.MARKUP).filter(html)
-            lines = [line_of(first_paragraphs(page.as_py() or "", chars), chars) for page in pages]
+            view = views(batch.column(col.MARKUP))
+            places = np.flatnonzero(html.to_numpy(zero_copy_only=False))
+            lines = [line_of(first_paragraphs(view(n).data, chars), chars) for n in places.tolist()]
             guesses = predict(lines)
             drop = [
                 OTHER_LANGUAGE
@@ -80,9 +82,9 @@ class LanguagePreview(Stage):
                 else None
                 for (label, score), line in zip(guesses, lines, strict=True)
             ]
-            place = np.full(batch.num_rows, -1)
-            place[html.to_numpy(zero_copy_only=False)] = np.arange(len(lines))
-            rows = pa.array(place, mask=place < 0)
+            row = np.full(batch.num_rows, -1)
+            row[places] = np.arange(len(lines))
+            rows = pa.array(row, mask=row < 0)
             return Outcome(
                 batch,
                 drops=pa.array(drop, pa.string()).take(rows),

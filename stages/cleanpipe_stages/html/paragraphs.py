@@ -9,39 +9,39 @@ from __future__ import annotations
 import html
 import re
 
-_START = re.compile(r"<(?:!--|(script|style|noscript|template|textarea|select|svg)\b|p(?:\s[^<>]*)?>)", re.IGNORECASE)
+_START = re.compile(rb"<(?:!--|(script|style|noscript|template|textarea|select|svg)\b|p(?:\s[^<>]*)?>)", re.IGNORECASE)
 _STOP = re.compile(
-    r"</?(?:p|div|article|section|table|td|ul|ol|li|h[1-6]|body|html|form|footer|nav|script|style|noscript)\b",
+    rb"</?(?:p|div|article|section|table|td|ul|ol|li|h[1-6]|body|html|form|footer|nav|script|style|noscript)\b",
     re.IGNORECASE,
 )
-_TAG = re.compile(r"<(?:!--[^<>]*--|[^<>]*)>")
-_RAW = ("script", "style", "noscript", "template", "textarea", "select", "svg")
-_END = {name: re.compile(f"</{name}", re.IGNORECASE) for name in _RAW}
-_LONGEST = 8192  # characters of one paragraph's markup that are looked at
+_TAG = re.compile(rb"<(?:!--[^<>]*--|[^<>]*)>")
+_RAW = (b"script", b"style", b"noscript", b"template", b"textarea", b"select", b"svg")
+_END = {name: re.compile(b"</" + name, re.IGNORECASE) for name in _RAW}
+_COMMENT_END = re.compile(b"-->")
+_LONGEST = 16384  # bytes of one paragraph's markup that are looked at
 
 
-def first_paragraphs(markup: str, chars: int) -> str:
-    """Visible text of the first paragraphs, one a line, references resolved; about ``chars`` characters, or fewer."""
+def first_paragraphs(page: bytes | memoryview, chars: int) -> str:
+    """Visible text of the first paragraphs of a page in UTF-8, one a line, references resolved.
+
+    About ``chars`` characters, or fewer where there are not so many.
+    """
     parts: list[str] = []
     have, at = 0, 0
-    while have < chars and (found := _START.search(markup, at)):
+    while have < chars and (found := _START.search(page, at)):
         at = found.end()
-        if name := found[1]:
-            end = _END[name.lower()].search(markup, at)
+        if found[1] or found[0] == b"<!--":
+            end = (_END[found[1].lower()] if found[1] else _COMMENT_END).search(page, at)
             if end is None:
                 break
             at = end.end()
-        elif found[0] == "<!--":
-            at = markup.find("-->", at)
-            if at < 0:
-                break
-        else:
-            limit = min(at + _LONGEST, len(markup))
-            stop = _STOP.search(markup, at, limit)
-            inner = markup[at : stop.start() if stop else limit]
-            at = stop.start() if stop else limit
-            text = html.unescape(_TAG.sub("", inner)).strip()
-            if text:
-                parts.append(text)
-                have += len(text) + 1
+            continue
+        limit = min(at + _LONGEST, len(page))
+        stop = _STOP.search(page, at, limit)
+        inner = bytes(page[at : stop.start() if stop else limit])
+        at = stop.start() if stop else limit
+        text = html.unescape(_TAG.sub(b"", inner).decode(errors="ignore")).strip()
+        if text:
+            parts.append(text)
+            have += len(text) + 1
     return "\n".join(parts)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 Bytes = npt.NDArray[np.uint8]
 Flags = npt.NDArray[np.bool_]
@@ -15,6 +16,14 @@ Places = npt.NDArray[np.int64]
 
 _AHEAD = 12  # no tag of interest begins in the last bytes: looking a few bytes ahead stays inside
 _ENDS = b"\t\n\x0c\r />"  # what may follow a tag's name
+
+
+def views(column: pa.LargeStringArray) -> Callable[[int], Bytes]:
+    """Row number of a text column to the row's UTF-8 bytes, not copied."""
+    _, offsets, data = column.buffers()
+    ends = np.frombuffer(offsets, np.int64)[column.offset :] if offsets is not None else np.zeros(1, np.int64)
+    everything = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
+    return lambda row: everything[ends[row] : ends[row + 1]]
 
 
 def pair_table(names: Iterable[str]) -> Flags:
