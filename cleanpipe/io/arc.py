@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from cleanpipe.io.heads import Head, Heads
+from cleanpipe.io.heads import BLANK, Head, Heads
 
 # URL IP date type [code checksum location offset filename] length; the URL may hold blanks, the type too
 _FIELDS = re.compile(  # every repetition is bounded: a page's line of a million blanks must not cost a million steps
@@ -26,7 +26,7 @@ def _date(digits: str) -> str:
 
 
 def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "replace").strip()
+    return raw.strip(BLANK).decode("utf-8", "replace")
 
 
 def parse_arc_head(data: bytes) -> Head | None:

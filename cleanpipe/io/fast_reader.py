@@ -16,7 +16,7 @@ from fastwarc.warc import ArchiveIterator, WarcRecord
 
 from cleanpipe.errors import CleanpipeError
 from cleanpipe.io.bytesource import ByteSource
-from cleanpipe.io.heads import content_length, header_map, record_type
+from cleanpipe.io.heads import content_length, header_map, lowered, record_type
 from cleanpipe.io.record import OFFSET_IN_FILE, RawRecord, ReadLimits
 
 _BUFFER = 1 << 18
@@ -89,7 +89,7 @@ class _Shape:
 
 class _Shapes(dict[tuple[bytes, ...], _Shape]):
     def __missing__(self, raw: tuple[bytes, ...]) -> _Shape:
-        names = tuple(name.decode("latin-1").strip().lower() for name in raw)
+        names = tuple(map(lowered, raw))
         size = sum(len(name) + len(": \r\n") for name in raw) + len("\r\n\r\n")
         if any(b"\n" in name for name in raw):  # FastWARC joins a line that ends with LF alone to the next
             size = -1

@@ -31,11 +31,16 @@ class Head:
     known: bool = True
 
 
+def lowered(raw: bytes) -> str:
+    """A header's name in lower case."""
+    return raw.strip(BLANK).decode("latin-1").lower()
+
+
 class _Names(dict[bytes, str]):
     """Header names in lower case; the few that exist are lowered once."""
 
     def __missing__(self, raw: bytes) -> str:
-        name = raw.decode("latin-1").strip().lower()
+        name = lowered(raw)
         if len(self) < 4096:
             self[raw] = name
         return name
@@ -50,10 +55,10 @@ def header_map(items: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     for raw, value in items:
         name = _NAMES[raw]
         if name not in headers:
-            headers[name] = value.decode("utf-8", "replace").strip()
+            headers[name] = value.strip(BLANK).decode("utf-8", "replace")
     if (uri := headers.get("warc-target-uri")) and uri[0] == "<":
         for name in _BRACKETED & headers.keys():
-            headers[name] = headers[name].removeprefix("<").removesuffix(">").strip()
+            headers[name] = headers[name].removeprefix("<").removesuffix(">").strip(" \t")
     return headers
 
 

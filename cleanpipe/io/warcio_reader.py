@@ -3,8 +3,8 @@
 Here for those who trust it, and for comparisons, on archives they trust.
 
 It checks no CRC and repairs in silence, so a record is believed only when its head, written out again, its block and
-the closing CRLFCRLF give the checksum and size that the gzip member carries (in a plain file: the distance to the next
-record). The first that does not is left to the member reader, ARC files whole: warcio cuts their first record short.
+the closing CRLFCRLF give the checksum and size that the gzip member carries (in a plain file: the bytes that stand
+there). The first that does not is left to the member reader, ARC files whole: warcio cuts their first record short.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def warcio_records(source: ByteSource, limits: ReadLimits, *, compressed: bool) 
             sums = zlib.crc32(b"\r\n\r\n", zlib.crc32(block, zlib.crc32(head)))
             proven = stream.before(stop, 8) == sums.to_bytes(4, "little") + (size & 0xFFFFFFFF).to_bytes(4, "little")
         else:
-            stop, proven = at + size, source.read_at(at + size - 4, 4) == b"\r\n\r\n"
+            stop = at + size
+            proven = source.read_at(at, len(head)) == head and source.read_at(stop - 4, 4) == b"\r\n\r\n"
         if not proven or len(block) != length:
             reason = f"the record at {at} is not what its {'member' if compressed else 'place'} holds"
             break

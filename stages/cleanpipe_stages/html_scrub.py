@@ -42,9 +42,12 @@ class HtmlScrub(Stage):
     fallback: int = option(
         500,
         "below this many characters a main part is not believed: the page less its furniture is taken (resiliparse)",
+        source="F1 on WCXB-dev .808 to .859, on news articles unchanged",
     )
     list_bullets: bool = option(True, "a mark or number before each item of a list (resiliparse)")
-    max_depth: int = option(512, "deepest nesting, judged on pages of more than 8,000 tags", source="Chromium's parser")
+    max_depth: int = option(
+        512, "deepest nesting; pages of up to 8,000 tags are not judged by it", source="Chromium's parser"
+    )
     max_elements: int = option(300_000, "most opening tags; so many take half a second")
 
     def check(self) -> None:

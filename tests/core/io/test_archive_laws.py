@@ -80,7 +80,7 @@ def check(data: bytes, folder: str, readers: Sequence[str] = ("fast", "warcio"))
     return items
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(records, st.sampled_from(PACKS))
 def test_sound_archives_come_back_as_they_were_written(
     parts: list[tuple[list[tuple[str, str]], bytes]], how: str
