@@ -35,6 +35,7 @@ BODY = "body"  # after Transfer-Encoding and Content-Encoding
 CHARSET = "charset"
 CHARSET_SOURCE = "charset_source"
 MARKUP = "markup"  # the body decoded, once; for WET and text/plain this is the text itself
+MARKUP_LENGTH = "markup_length"  # code points of MARKUP
 SCRUBBED = "scrubbed"  # text taken out of the markup; html_scrub writes it
 TEXT = "text"  # scrubbed and normalised: what is judged, hashed and cut
 LENGTH = "length"  # code points of TEXT
@@ -90,6 +91,7 @@ DECODED_COLUMNS: Mapping[str, pa.DataType] = {
     CHARSET: pa.string(),
     CHARSET_SOURCE: pa.string(),
     MARKUP: pa.large_string(),
+    MARKUP_LENGTH: pa.int64(),
 }
 TEXT_COLUMNS: Mapping[str, pa.DataType] = {
     TEXT: pa.large_string(),

@@ -51,7 +51,7 @@ class Normalise(Stage):
     reads_optional: ClassVar[frozenset[str]] = frozenset({col.SCRUBBED})
     writes: ClassVar[Mapping[str, pa.DataType]] = col.TEXT_COLUMNS
     reasons: ClassVar[frozenset[str]] = frozenset({"empty_text", "too_large"})
-    consumes: ClassVar[frozenset[str]] = frozenset({col.MARKUP, col.SCRUBBED, col.BODY})
+    consumes: ClassVar[frozenset[str]] = frozenset({col.MARKUP, col.MARKUP_LENGTH, col.SCRUBBED, col.BODY})
 
     rule: TextRule = normalise
     max_text: int = option(
@@ -90,8 +90,8 @@ class Normalise(Stage):
 
 
 def count_facts(facts: dict[str, int], raw: str, text: str) -> None:
-    """Add one document's odd characters: "before U+200E", "after U+200E", "before white_runs" …, and the documents that
-    held an invisible one.
+    """Add one document's odd characters: "before U+200E", "after U+200E", "before white_runs" …, and whether it held an
+    invisible one ("before documents").
     """
     held = set()
     for name, n in text_facts(raw, text).items():
@@ -99,7 +99,7 @@ def count_facts(facts: dict[str, int], raw: str, text: str) -> None:
         what, _, when = what.rpartition("_")
         if dot:
             held.add(when)
-        key = f"{when} {point or what}" if what and when in ("before", "after") else f"before {name}"
+        key = f"{when} {point or what}" if when in ("before", "after") else f"before {name}"
         facts[key] = facts.get(key, 0) + n
     for when in held:
         key = f"{when} documents"

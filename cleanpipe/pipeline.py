@@ -217,11 +217,14 @@ class _State:
         names = rows.schema.names
         if col.LENGTH in names:
             return np.asarray(rows.column(col.LENGTH).fill_null(0).to_numpy(zero_copy_only=False), dtype=np.int64)
-        texts = [rows.column(n) for n in (col.SCRUBBED, col.MARKUP) if n in names]
-        if not texts:
+        lengths = [pc.utf8_length(rows.column(col.SCRUBBED))] if col.SCRUBBED in names else []
+        if col.MARKUP in names:  # counting code points of whole pages again would cost more than any small stage
+            known = col.MARKUP_LENGTH in names
+            lengths.append(rows.column(col.MARKUP_LENGTH) if known else pc.utf8_length(rows.column(col.MARKUP)))
+        if not lengths:
             return np.zeros(rows.num_rows, np.int64)
-        out: npt.NDArray[np.int64] = pc.fill_null(pc.utf8_length(pc.coalesce(*texts)), 0).to_numpy().astype(np.int64)
-        return out
+        length = pc.fill_null(pc.coalesce(*(n.cast(pa.int64()) for n in lengths)), 0)
+        return np.asarray(length.to_numpy(zero_copy_only=False), dtype=np.int64)
 
     def documents(self) -> list[slice]:
         """The rows of each document; one row each until a stage cuts them."""
@@ -283,7 +286,11 @@ class _State:
             self.rows, self.origin, self.chars = self.rows.slice(0, 0), self.origin[:0], self.chars[:0]
             return
         if len(self.parts) == 1:
-            self.rows, self.origin = self.parts[0]
+            rows, self.origin = self.parts[0]
+            same, self.rows = rows is self.rows, rows
+            if same:  # a step that only judged, and dropped nothing
+                self.parts = []
+                return
         else:
             table = pa.Table.from_batches([r for r, _ in self.parts]).combine_chunks()
             batches = table.to_batches()

@@ -241,7 +241,7 @@ def _seconds(value: str | None) -> int | None:
 
 
 def decode_batch(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array | None]:
-    """The batch with ``charset``, ``charset_source`` and ``markup``; and one reason or null per row, None if all stay.
+    """The batch with ``DECODED_COLUMNS``; and one reason or null per row, None if all stay.
 
     Rows in a replacement encoding have no markup and the reason ``replacement_encoding``. NUL characters stay.
     """
@@ -259,6 +259,7 @@ def decode_batch(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array | None
             col.CHARSET: pa.array(named, col.DECODED_COLUMNS[col.CHARSET]),
             col.CHARSET_SOURCE: pa.array([r.source for r in readings], col.DECODED_COLUMNS[col.CHARSET_SOURCE]),
             col.MARKUP: pa.array([r.text for r in readings], col.DECODED_COLUMNS[col.MARKUP]),
+            col.MARKUP_LENGTH: pa.array([None if r.text is None else len(r.text) for r in readings], pa.int64()),
         },
     )
     if charsets.REPLACEMENT not in named:

@@ -25,6 +25,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 
 import numpy as np
 
@@ -49,9 +50,10 @@ _BLANKS = "\xa0\u1680\u2000-\u200a\u202f\u205f\u3000"
 _SURROGATES = "\ud800-\udfff"
 _BIDI_MARKS = "\u061c\u200e\u200f"
 
-_ODD_ASCII = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
+_PLAIN_ASCII = bytes(b for b in range(128) if b in b"\t\n" or 0x20 <= b < 0x7F)
+_PRIVATE = "\ue000-\uf8ff"  # counted, not repaired
 _ODD = re.compile(
-    f"[{_CONTROLS}\ufdd0-\ufdef\ufffe\uffff{_BREAKS}{_BLANKS}{_SURROGATES}{_BIDI_MARKS}{VOWEL_SEPARATOR}{ZWNJ}{ZWJ}\U0001fffe-\U0010ffff]"
+    f"[{_CONTROLS}\ufdd0-\ufdef\ufffe\uffff{_BREAKS}{_BLANKS}{_SURROGATES}{_BIDI_MARKS}{VOWEL_SEPARATOR}{ZWNJ}{ZWJ}{_PRIVATE}\U0001fffe-\U0010ffff]"
 )
 _FEW = 20  # kinds of characters that are looked for one by one
 _CHUNK = 1 << 16  # characters looked at in one go: bounds the list that findall makes
@@ -116,7 +118,7 @@ _EMPTY_LINE_RE = re.compile(r"\n[ \t]++(?=\n)")
 _INNER_SPACES_RE = re.compile(r"  (?<=[^ \n]  ) *+")
 _INNER_RE = re.compile(r"[ \t](?<=[^ \t\n][ \t])(?:[ \t]++|(?<=\t))")
 _EMPTY_LINES_RE = re.compile(r"\n\n\n+")
-_PRIVATE_RE = re.compile("[\ue000-\uf8ff]")
+_PRIVATE_RE = re.compile(f"[{_PRIVATE}]")
 _PRIVATE_PLANES_RE = re.compile("[\U000f0000-\U000ffffd\U00100000-\U0010fffd]")
 _IS_WHITE = bytes(byte in b" \t\n\r\x0b\x0c" for byte in range(256))
 _SPACES_RE = re.compile(r"[ \t\n](?:[ \t\n]++|(?<=[\t\n]))")
@@ -243,15 +245,17 @@ REPAIRS: tuple[tuple[Callable[[str], str], frozenset[str]], ...] = (
 """Repair and the characters of which it needs one to have work; ``compose`` and a white-space rule come after these."""
 
 
-def odd_characters(text: str) -> set[str]:
-    """Which characters of the text some repair may have to touch; empty for most texts. One pass."""
-    odd = _ODD_ASCII if text.isascii() else _ODD
-    found = odd.search(text)
+@lru_cache(maxsize=1)  # the rule asks, and then the facts about the same text
+def odd_characters(text: str) -> frozenset[str]:
+    """Which characters of the text some repair may have to touch, and those of private use; empty for most texts."""
+    if text.isascii():
+        return frozenset(text.encode().translate(None, _PLAIN_ASCII).decode())
+    found = _ODD.search(text)
     kinds: set[str] = set()
     if found:
         for start in range(found.start(), len(text), _CHUNK):
-            kinds.update(odd.findall(text, start, start + _CHUNK))
-    return kinds
+            kinds.update(_ODD.findall(text, start, start + _CHUNK))
+    return frozenset(kinds)
 
 
 def normalise(text: str, whitespace: str = "paragraphs") -> str:
@@ -329,7 +333,7 @@ def _white_runs(text: str, odd: AbstractSet[str]) -> int:
 
 
 def _private_use(text: str, odd: AbstractSet[str]) -> int:
-    if text.isascii():
+    if not odd or max(odd) < "\ue000":
         return 0
-    high = _PRIVATE_PLANES_RE.subn("", text)[1] if odd and max(odd) >= "\U000f0000" else 0
+    high = _PRIVATE_PLANES_RE.subn("", text)[1] if max(odd) >= "\U000f0000" else 0
     return high + _PRIVATE_RE.subn("", text)[1]

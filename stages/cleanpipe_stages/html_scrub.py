@@ -71,7 +71,7 @@ class HtmlScrub(Stage):
         engine, limits = self._engine(), Limits(self.max_depth, self.max_elements)
         html_types = pa.array(sorted(col.HTML_TYPES))
 
-        def page(data: Bytes, chars: int, facts: dict[str, int]) -> tuple[str | None, str | None]:
+        def page(data: Bytes, facts: dict[str, int]) -> tuple[str | None, str | None]:
             if crowded(data, limits):
                 return None, TOO_MANY_ELEMENTS
             tags = Tags(data)
@@ -84,8 +84,6 @@ class HtmlScrub(Stage):
                 return None, UNPARSABLE
             if not text or text.isspace():
                 return None, EMPTY
-            facts["chars_in"] += chars
-            facts["chars_out"] += len(text)
             facts["residual_tags"] += len(_RESIDUAL.findall(text)) if "<" in text else 0
             facts["paragraphs_before"] += found.paragraphs
             facts["paragraphs_after"] += text.count("\n\n") + 1
@@ -95,14 +93,12 @@ class HtmlScrub(Stage):
         def step(batch: pa.RecordBatch) -> Outcome:
             html = pc.is_in(batch.column(col.MEDIA_TYPE), html_types)
             column = batch.column(col.MARKUP)
-            facts = dict.fromkeys(
-                ("chars_in", "chars_out", "residual_tags", "paragraphs_before", "paragraphs_after", "whole_page"), 0
-            )
+            facts = dict.fromkeys(("residual_tags", "paragraphs_before", "paragraphs_after", "whole_page"), 0)
             texts: list[str | None] = [None] * batch.num_rows
             drops: list[str | None] = [None] * batch.num_rows
-            view, lengths = views(column), pc.utf8_length(column).to_pylist()
+            view = views(column)
             for row in np.flatnonzero(html.to_numpy(zero_copy_only=False)):
-                texts[row], drops[row] = page(view(int(row)), lengths[row], facts)
+                texts[row], drops[row] = page(view(int(row)), facts)
             scrubbed = {col.SCRUBBED: pa.array(texts, pa.large_string())}
             return Outcome(
                 col.with_columns(batch, scrubbed),

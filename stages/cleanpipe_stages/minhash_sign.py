@@ -13,6 +13,7 @@ from cleanpipe import batch as col
 from cleanpipe.errors import ConfigError
 from cleanpipe.stage import Outcome, Stage, Step, option
 from cleanpipe_stages.dedup.bands import BAND_KEYS, BAND_KEYS_TYPE, SHINGLES, Layout, band_keys, to_arrow
+from cleanpipe_stages.dedup.characters import flags
 from cleanpipe_stages.dedup.shingles import CHARACTERS, WORDS, shingle_sets
 from cleanpipe_stages.dedup.signatures import Family, datasketch_signatures
 
@@ -61,6 +62,7 @@ class MinhashSign(Stage):
 
     def _cleanpipe(self, layout: Layout) -> Step:
         family = Family.of(self.seed, self.bands * self.rows)
+        flags()  # made once a process, here and not in the first batch
 
         def step(batch: pa.RecordBatch) -> Outcome:
             sets = shingle_sets(batch.column(col.TEXT), words=self.ngram, characters=self.characters)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import html
 import re
+from functools import lru_cache
 
 import numpy as np
 
@@ -111,18 +112,26 @@ def _tag_end(raw: bytes, at: int) -> int | None:
 def _lone_characters(data: Bytes, raw: bytes) -> list[Edit]:
     """Marks after characters of three bytes, and references to such, that stand between two tags."""
     inner = data[1:-3]
-    at = np.flatnonzero((inner >= 0xE0) | (inner == 0x26)) + 1
+    at = np.flatnonzero((inner == 0x26) | ((inner >= 0xE0) & _AFTER[data[4:]])) + 1
     edits: list[Edit] = []
     for place in at[_BEFORE[data[at - 1]]].tolist():
         if raw[place] == 0x26:
             found = _REFERENCE.match(raw, place)
-            end, spelled = (found.end(), html.unescape(found[0].decode())) if found else (0, "")
+            if found is None or not _spells_text(found[0]):
+                continue
+            end = found.end()
         else:
             end = place + 3
-            spelled = raw[place:end].decode(errors="replace") if _AFTER[raw[end]] else ""
-        if spelled and _between_tags(raw, place, end) and _TEXT.fullmatch(spelled):
+            if not _TEXT.fullmatch(raw[place:end].decode(errors="replace")):
+                continue
+        if _between_tags(raw, place, end):
             edits.append((end, 0, _LONE.encode()))
     return edits
+
+
+@lru_cache(maxsize=4096)  # of what a reference spells, the same for every page
+def _spells_text(reference: bytes) -> bool:
+    return _TEXT.fullmatch(html.unescape(reference.decode())) is not None
 
 
 def _between_tags(raw: bytes, start: int, end: int) -> bool:
