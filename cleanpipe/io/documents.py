@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
@@ -258,7 +258,7 @@ def decode_batch(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array | None
         {
             col.CHARSET: pa.array(named, col.DECODED_COLUMNS[col.CHARSET]),
             col.CHARSET_SOURCE: pa.array([r.source for r in readings], col.DECODED_COLUMNS[col.CHARSET_SOURCE]),
-            col.MARKUP: pa.array([r.text for r in readings], col.DECODED_COLUMNS[col.MARKUP]),
+            col.MARKUP: _column(bodies, readings),
             col.MARKUP_LENGTH: pa.array([None if r.text is None else len(r.text) for r in readings], pa.int64()),
         },
     )
@@ -266,3 +266,17 @@ def decode_batch(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array | None
         return out, None
     drops = [REPLACEMENT_ENCODING if name == charsets.REPLACEMENT else None for name in named]
     return out, pa.array(drops, pa.string())
+
+
+def _column(bodies: Sequence[bytes | None], readings: Sequence[charsets.Reading]) -> pa.Array:
+    """The texts in UTF-8. A body of sound UTF-8 is taken as it is: encoding its text again gives the same bytes."""
+    encoded: list[bytes | None] = []
+    for body, reading in zip(bodies, readings, strict=True):
+        text = reading.text
+        if text is None:
+            encoded.append(None)
+        elif body and reading.charset == "utf-8" and body[0] != 0xEF and "\ufffd" not in text:
+            encoded.append(body)  # no BOM was taken off, and nothing was put in for a damaged byte
+        else:
+            encoded.append(text.encode())
+    return pa.array(encoded, pa.large_binary()).view(pa.large_string())

@@ -57,8 +57,8 @@ def mended(tags: Tags) -> bytes:
 
 def unmark(text: str) -> str:
     """The text without marks, lines flush left outside preformatted blocks."""
-    if _MARK.search(text) is None:
-        return _INDENT.sub("\n", text).lstrip()
+    if not any(mark in text for mark in _MARKS):
+        return (_INDENT.sub("\n", text) if "\n " in text or "\n\t" in text else text).lstrip()
     out: list[str] = []
     depth = 0
     for n, part in enumerate(_BLOCK.split(text)):
@@ -72,7 +72,8 @@ def unmark(text: str) -> str:
 
 
 _INDENT = re.compile(r"\n[ \t]+")
-_MARK = re.compile("[\ufdd0-\ufdd2]")
+_MARKS = (_LONE, _OPEN[0], _CLOSE[0])
+_MARK = re.compile(f"[{''.join(_MARKS)}]")
 _BLOCK = re.compile(f"({_OPEN}|{_CLOSE})")
 
 
@@ -112,9 +113,10 @@ def _tag_end(raw: bytes, at: int) -> int | None:
 def _lone_characters(data: Bytes, raw: bytes) -> list[Edit]:
     """Marks after characters of three bytes, and references to such, that stand between two tags."""
     inner = data[1:-3]
-    at = np.flatnonzero((inner == 0x26) | ((inner >= 0xE0) & _AFTER[data[4:]])) + 1
+    at = np.flatnonzero((inner == 0x26) | (inner >= 0xE0)) + 1
+    at = at[_BEFORE[data[at - 1]]]
     edits: list[Edit] = []
-    for place in at[_BEFORE[data[at - 1]]].tolist():
+    for place in at[(data[at] == 0x26) | _AFTER[data[at + 3]]].tolist():
         if raw[place] == 0x26:
             found = _REFERENCE.match(raw, place)
             if found is None or not _spells_text(found[0]):

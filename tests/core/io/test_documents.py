@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from cleanpipe import batch as col
 from cleanpipe.io.documents import DocumentBatches, FailedRecord, decode_batch, doc_id
 from cleanpipe.io.record import Damage, RawRecord, ReadLimits
+from cleanpipe.testing import batch
 
 LIMITS = ReadLimits()
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -261,9 +262,9 @@ def test_other_values_are_made_safe() -> None:
 )
 def test_bad_records_never_raise(kind: str, start: bytes, data: bytes, value: str) -> None:
     made = record(start + data, kind, warc_record_id=value, warc_target_uri=value, warc_date=value, content_type=value)
-    for batch in DocumentBatches().rows([made], "s", LIMITS):
-        assert batch.batch.num_rows + len(batch.failed) == 1
-        decode_batch(batch.batch)[0].validate(full=True)
+    for part in DocumentBatches().rows([made], "s", LIMITS):
+        assert part.batch.num_rows + len(part.failed) == 1
+        decode_batch(part.batch)[0].validate(full=True)
 
 
 def decoded(*records: RawRecord) -> tuple[list[dict[str, Any]], list[str | None] | None]:
@@ -300,3 +301,27 @@ def test_decode_batch_takes_an_empty_batch() -> None:
     assert (batch.num_rows, drops) == (0, None)
     for name, kind in col.DECODED_COLUMNS.items():
         assert batch.schema.field(name).type == kind
+
+
+SOUND_OR_NOT = [
+    b"",
+    b"plain",
+    "ärger – 日本 😀".encode(),
+    b"\xef\xbb\xbfbom",
+    "\ufffd genuine".encode(),
+    b"cut \xe6\x97",
+    b"\xff\xfe\x00",
+    b"\xed\xa0\x80 surrogate",
+    b"a\x00b",
+]
+
+
+@pytest.mark.parametrize("body", SOUND_OR_NOT)
+def test_markup_is_always_sound_utf8_and_what_decoding_gives(body: bytes) -> None:
+    rows = batch(body=[body, b"neighbour"], declared_charset=["utf-8", None], media_type=["text/html", None])
+    out, _ = decode_batch(rows)
+    out.validate(full=True)
+    column = out.column(col.MARKUP)
+    assert column.cast(pa.large_binary()).to_pylist()[0] == column.to_pylist()[0].encode()
+    assert column.to_pylist()[0] == body.decode("utf-8-sig", "replace") or b"\xff" in body or b"\xed" in body
+    assert out.column(col.MARKUP_LENGTH).to_pylist() == [len(t) for t in column.to_pylist()]
