@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from cleanpipe import batch as col
+from cleanpipe.flow import STAGE_ERROR, Flowed
 from cleanpipe.io.documents import FailedRecord
-from cleanpipe.pipeline import STAGE_ERROR, Flowed
 
 _PLACE = (col.DOC_ID, col.SOURCE, col.RECORD_OFFSET, col.RECORD_LENGTH, col.OFFSET_KIND, col.RECORD_ID, col.URL)
 _ERROR = ("error", "message", "trace")

@@ -2,7 +2,7 @@
 
 A stage is a frozen dataclass: its fields are its options, its class attributes its declaration. ``open()`` runs once
 in each worker, loads what is heavy and returns a step: a pure function of one batch. A step judges, and removes
-nothing: the core drops, counts and keeps the ledger (``cleanpipe.pipeline.settle``).
+nothing: the core drops, counts and keeps the ledger (``cleanpipe.flow``).
 """
 
 from __future__ import annotations

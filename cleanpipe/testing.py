@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from cleanpipe import batch as col
-from cleanpipe.pipeline import Flow, Flowed
+from cleanpipe.flow import Flow, Flowed
 from cleanpipe.stage import Stage
 
 _KNOWN: Mapping[str, pa.DataType] = {

@@ -8,7 +8,7 @@ from typing import Any
 
 from cleanpipe import batch as col
 from cleanpipe.builtin import READ
-from cleanpipe.pipeline import STAGE_ERROR
+from cleanpipe.flow import STAGE_ERROR
 from cleanpipe.recipe import Recipe
 from cleanpipe.stage import Stage
 

@@ -12,12 +12,12 @@ from cleanpipe import batch as col
 from cleanpipe import ledger
 from cleanpipe.builtin import READ
 from cleanpipe.engine.base import Context, Progress
+from cleanpipe.flow import Flow, Flowed
 from cleanpipe.io.archive import read_archive
 from cleanpipe.io.arrow import TableWriter
 from cleanpipe.io.documents import DAMAGED_RANGE, DocumentBatches, FailedRecord, ReadBatch, doc_id
 from cleanpipe.io.inputs import Input
 from cleanpipe.io.record import ReadLimits
-from cleanpipe.pipeline import Flow, Flowed
 from cleanpipe.quarantine import failed_rows, ledger_columns, order
 from cleanpipe.tally import Tally, add
 

@@ -15,8 +15,9 @@ from cleanpipe.engine.base import Context, Progress, Result, Task
 from cleanpipe.engine.commit import Units
 from cleanpipe.engine.read import read_unit, unreadable
 from cleanpipe.engine.rows import final_rows, row_sizes, shard_schema, waiting_columns
+from cleanpipe.flow import Flow, Flowed
 from cleanpipe.io.arrow import RowFile, TableWriter
-from cleanpipe.pipeline import Flow, Flowed, Pass
+from cleanpipe.pipeline import Pass
 from cleanpipe.quarantine import QUARANTINE_SCHEMA, failure_rows
 from cleanpipe.recipe import Recipe, fingerprint
 from cleanpipe.tally import Tally, add

@@ -15,13 +15,16 @@ def numbers(text):
 
 
 def facts(samples):
-    """File → records by type and HTTP statuses, as the README says; cc_net's LF-only file is what a strict reader saw."""
+    """File → records by type and HTTP statuses, as the README says."""
     out = {}
     for folder in ("warc", "wet"):
         page = (samples / folder / "README.md").read_text(encoding="utf-8")
         for name, records, statuses in FACTS.findall(page):
             out[f"{folder}/{name}"] = numbers(records), numbers(statuses)
-    out["wet/cc_net-sample.warc.wet"] = {"warcinfo": 1, "conversion": 3}, {}  # counted by hand: three heads with LF ends
+    out["wet/cc_net-sample.warc.wet"] = (
+        {"warcinfo": 1, "conversion": 3},
+        {},
+    )  # counted by hand: three heads with LF ends
     # the table's reader parses no HTTP at chrome-extension://; its block begins "HTTP/1.1 200 OK200 OK": an eighth 200
     out["warc/wget-parseme.warc.gz"][1]["200"] += 1
     return out
@@ -43,12 +46,23 @@ def test_the_facts_of_the_samples_hold(samples, tmp_path):
 
 
 def test_arc_and_warc_of_one_crawl_give_the_same_documents(samples, tmp_path):
-    columns = ["url", "date", "http_status", "media_type", "charset", "bytes_in", "fate", "stage", "reason", "content_id"]
+    columns = [
+        "url",
+        "date",
+        "http_status",
+        "media_type",
+        "charset",
+        "bytes_in",
+        "fate",
+        "stage",
+        "reason",
+        "content_id",
+    ]
     found = []
     for kind in ("warc", "arc"):
         path = samples / "warc" / f"iah-blackbook-2008.{kind}.gz"
         done = run("web", [str(path)], tmp_path / kind, engine="serial")
-        found.append(sorted((repr(list(r.values())) for r in ledger(done.out).to_table(columns=columns).to_pylist())))
+        found.append(sorted(repr(list(r.values())) for r in ledger(done.out).to_table(columns=columns).to_pylist()))
     assert len(found[0]) == 299
     assert found[0] == found[1]
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from cleanpipe import batch as col
 from cleanpipe.errors import ConfigError, StageContractError
 from cleanpipe.exchange import Exchange, Meeting
-from cleanpipe.pipeline import Flow, Pipeline
+from cleanpipe.flow import Flow
+from cleanpipe.pipeline import Pipeline
 from cleanpipe.stage import Outcome, Stage
 from cleanpipe.testing import batch, run
 

@@ -1,6 +1,5 @@
 """Everything that can be wrong outside: each has one clear line, an exit status, and nothing lost."""
 
-import os
 import subprocess
 import sys
 
@@ -11,7 +10,13 @@ from cleanpipe_jobs.cli import main
 
 
 def command(*args, **more):
-    return subprocess.run([sys.executable, "-m", "cleanpipe_jobs.cli", *map(str, args)], capture_output=True, text=True, check=False, **more)
+    return subprocess.run(
+        [sys.executable, "-m", "cleanpipe_jobs.cli", *map(str, args)],
+        capture_output=True,
+        text=True,
+        check=False,
+        **more,
+    )
 
 
 CASES = [
@@ -32,7 +37,12 @@ CASES = [
     ("an unknown engine", ["web", "{crawl}", "--engine", "spark"], "serial, local, ray", 2),
     ("no worker", ["web", "{crawl}", "--workers", "0"], "workers", 2),
     ("two inputs of one name", ["web", "{crawl}", "{tmp}/twin/one.warc.gz"], "--source-root", 2),
-    ("an output folder with other things in it", ["web", "{crawl}", "--out", "{crawl}"], "not empty and holds no run", 2),
+    (
+        "an output folder with other things in it",
+        ["web", "{crawl}", "--out", "{crawl}"],
+        "not empty and holds no run",
+        2,
+    ),
     ("an output that is a file", ["web", "{crawl}", "--out", "{crawl}/one.warc.gz"], "is a file", 2),
 ]
 
@@ -44,7 +54,8 @@ def test_one_clear_line(what, args, message, status, crawl, tmp_path, capsys):
     (tmp_path / "twin" / "one.warc.gz").write_bytes((crawl / "one.warc.gz").read_bytes())
     (tmp_path / "order.toml").write_text('stages = ["http_filter", "own.py", "html_scrub"]\n')
     (tmp_path / "own.py").write_text(
-        "from cleanpipe.stage import Outcome, Stage\nclass Own(Stage):\n    name = 'own'\n    reads = frozenset({'scrubbed'})\n"
+        "from cleanpipe.stage import Outcome, Stage\nclass Own(Stage):\n    name = 'own'\n"
+        "    reads = frozenset({'scrubbed'})\n"
         "    def open(self):\n        return Outcome\n"
     )
     filled = [a.format(tmp=tmp_path, crawl=crawl) for a in args]
@@ -63,7 +74,9 @@ def test_an_empty_file_is_reported_and_the_others_are_kept(crawl, tmp_path, caps
     (crawl / "void.warc.gz").write_bytes(b"")
     assert main(["run", "web", str(crawl), "--out", str(tmp_path / "out"), "--engine", "serial"]) in (0, 1)
     rows = ledger(tmp_path / "out").to_table().to_pylist()
-    assert [(r["fate"], r["reason"]) for r in rows if r["source"] == "void.warc.gz"] == [("quarantined", "damaged_range")]
+    assert [(r["fate"], r["reason"]) for r in rows if r["source"] == "void.warc.gz"] == [
+        ("quarantined", "damaged_range")
+    ]
     assert sum(r["fate"] == "kept" for r in rows) > 3
 
 
@@ -78,7 +91,12 @@ def test_a_file_that_cannot_be_opened_is_set_aside_and_the_others_are_kept(crawl
         "from cleanpipe_jobs.cli import main\n"
         "sys.exit(main(['run', 'web', *sys.argv[3:], '--out', sys.argv[1], '--engine', 'local', '--workers', '1']))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "out"), str(gone), *files], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "out"), str(gone), *files],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 1
     assert "one.warc.gz could not be read" in done.stderr
     rows = ledger(tmp_path / "out").to_table().to_pylist()
@@ -89,7 +107,8 @@ def test_a_file_that_cannot_be_opened_is_set_aside_and_the_others_are_kept(crawl
 def test_a_full_disk_stops_the_run_and_the_same_line_finishes_it(crawl, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], capture_output=True, check=False).returncode:
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("a small file system can be mounted by root only")
     try:
         line = ("run", "web", crawl, "--out", disk / "out", "--workers", "1")
@@ -108,7 +127,8 @@ def test_a_signal_leaves_a_run_that_goes_on(crawl, tmp_path):
     import signal
     import time
 
-    line = [sys.executable, "-m", "cleanpipe_jobs.cli", "run", "web", str(crawl), "--out", str(tmp_path / "out"), "--workers", "1"]
+    arguments = ["run", "web", str(crawl), "--out", str(tmp_path / "out"), "--workers", "1"]
+    line = [sys.executable, "-m", "cleanpipe_jobs.cli", *arguments]
     with subprocess.Popen(line, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
         while not (tmp_path / "out" / "work" / "plan.json").exists():
             time.sleep(0.01)
@@ -117,7 +137,7 @@ def test_a_signal_leaves_a_run_that_goes_on(crawl, tmp_path):
         said = process.stderr.read()
     assert process.returncode == 143
     assert "start the same line again" in said
-    assert command(*line[3:]).returncode == 0
+    assert command(*arguments).returncode == 0
 
 
 def test_strict_turns_quarantine_into_a_failure(crawl, tmp_path):

@@ -1,4 +1,4 @@
-"""71 small inputs modelled on bug reports of other pipelines (tests/data/bugs/README.md), each with its right outcome."""
+"""71 small inputs modelled on bug reports of other pipelines (tests/data/bugs/README.md), each with its outcome."""
 
 import importlib.util
 import json
@@ -36,4 +36,3 @@ def test_outcome(case, tmp_path):
         assert CHECK.check_run(expect, found, done.exit_code) == []
         kept.append(sorted(found.urls("kept")))
     assert kept[0] == kept[-1]
-

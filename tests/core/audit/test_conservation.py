@@ -20,8 +20,9 @@ from cleanpipe.audit.facts import ledger_tally, merge_samples
 from cleanpipe.audit.markdown import to_markdown
 from cleanpipe.builtin import READ
 from cleanpipe.engine.read import _count
+from cleanpipe.flow import Flow
 from cleanpipe.io.documents import FailedRecord, ReadBatch
-from cleanpipe.pipeline import Flow, Pipeline
+from cleanpipe.pipeline import Pipeline
 from cleanpipe.recipe import Recipe
 from cleanpipe.stage import Outcome, Stage
 from cleanpipe.tally import add
