@@ -6,6 +6,7 @@ PYTHON ?= python3
 OUT ?= run/sample
 TESTS ?= tests
 CORPUS ?=
+SAMPLES ?= $(or $(CLEANPIPE_SAMPLES),../shared/samples)
 BENCH_ARGS ?=
 
 VENV := .venv
@@ -57,10 +58,10 @@ run: $(VENV)/.run ## the sample recipe on the real archives that come with the p
 	@$(PY) -c "import datasets; d = datasets.load_from_disk('$(OUT)/data'); print(d); print(repr(d[0]['url']), repr(d[0]['text'][:80]))"
 
 test: $(VENV)/.test ## all tests but those marked slow (those that start a local Ray included)
-	@$(PY) -m pytest -m 'not slow' $(TESTS)
+	@$(PY) -m pytest -n auto -m 'not slow' $(TESTS)
 
 test-all: $(VENV)/.test ## every test
-	@$(PY) -m pytest $(TESTS)
+	@$(PY) -m pytest -n auto $(TESTS)
 
 lint: $(VENV)/.test ## ruff, its formatter, and mypy --strict
 	@$(PY) -m ruff check .
@@ -74,8 +75,9 @@ format: $(VENV)/.test ## mend what ruff can mend
 bench: $(VENV)/.bench ## cleanpipe beside the same steps written plainly, on the sample archives (benchmarks/README.md)
 	@$(PY) benchmarks/end_to_end.py $(if $(CORPUS),'$(CORPUS)') $(BENCH_ARGS)
 
-lm: $(VENV)/.run ## train the English language model again from Debian packages
-	@$(PY) -m cleanpipe_jobs.train_lm
+lm: $(VENV)/.run ## train the English language model again from packages (apt-get, npm, cmake, g++), measure it, write its card
+	@$(PY) -m cleanpipe_jobs.train_lm --work build/lm
+	@if [ -d "$(SAMPLES)" ]; then $(PY) benchmarks/lm/measure_lm.py --samples "$(SAMPLES)" --card; else echo "not measured: no samples at $(SAMPLES)"; fi
 
 dist: $(VENV)/.test ## sdist and wheel into dist/, their contents checked
 	@rm -rf dist && mkdir -p build
