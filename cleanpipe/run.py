@@ -4,39 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from cleanpipe.engine.base import Context, Engine, Result, Task
-from cleanpipe.engine.commit import differences, digest_of
-from cleanpipe.errors import CleanpipeError, ConfigError, ShardError
+from cleanpipe.engine.base import Context, Engine
+from cleanpipe.engine.commit import digest_of
+from cleanpipe.engine.driver import Driver
+from cleanpipe.engine.folder import Finished, claim
+from cleanpipe.engine.perform import translate
+from cleanpipe.errors import ConfigError
 from cleanpipe.io.inputs import Input, resolve_inputs
-from cleanpipe.io.store import TEMPORARY, publish_json
 from cleanpipe.observer import Observer
-from cleanpipe.recipe import Recipe, fingerprint, load_recipe
+from cleanpipe.recipe import Recipe, load_recipe
 from cleanpipe.registry import code_version
 
 ENGINES = ("serial", "local", "ray")
-MANIFEST = "manifest.json"
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """What a run left: its folder, whether this call did any work, and what to tell about it."""
-
-    out: Path
-    already: bool
-    audit: Mapping[str, Any]
-    facts: Mapping[str, Any]  # run.json
-    failed: Mapping[str, str] = field(default_factory=dict)  # inputs that could not be read, and why
-
-    @property
-    def exit_code(self) -> int:
-        """0, or 1 where an input could not be read or the balance does not close."""
-        return 1 if self.failed or not self.audit["conservation"]["balanced"] else 0
 
 
 def prepare(
@@ -100,18 +83,14 @@ def run(
     given = [inputs] if isinstance(inputs, str) else list(inputs)
     folder, observer = Path(out).absolute(), observer or Observer()
     identity, found = prepare(recipe, given, source_root)
-    finished = _claim(folder, identity)
+    finished = claim(folder, identity)
     if finished is not None:
         return finished
     context = Context(recipe, str(folder), found)
     pool = _engine(engine, context, workers)
-    from cleanpipe.engine.driver import Driver
-
     try:
         return Driver(context, identity, pool, observer, Path(reuse).absolute() if reuse else None, keep_work).run()
     except OSError as error:
-        from cleanpipe.engine.base import translate
-
         raise translate(error, str(folder)) from error
     finally:
         pool.close()
@@ -135,56 +114,3 @@ def _engine(name: str | None, context: Context, workers: int | None) -> Engine:
 
         return RayEngine(context, count)
     raise ConfigError(f"unknown engine {name!r}; known: {', '.join(ENGINES)}")
-
-
-def _claim(folder: Path, identity: Mapping[str, Any]) -> Finished | None:
-    """Take the folder for this run, or find it finished.
-
-    Raises:
-        ConfigError: it holds another run, or something that is no run; the difference is named.
-    """
-    plan = folder / "work" / "plan.json"
-    if folder.exists() and not folder.is_dir():
-        raise ConfigError(f"{folder} is a file: name a folder for the run")
-    if (folder / MANIFEST).exists():
-        facts = _load(folder / "run.json")
-        _refuse(folder, differences(identity, facts["identity"]), "a finished run")
-        _clear(folder / "work", keep=facts.get("kept_work", False))
-        return Finished(folder, True, _load(folder / "audit" / "audit.json"), facts, facts.get("failed", {}))
-    if plan.exists():
-        _refuse(folder, differences(identity, _load(plan)), "an unfinished run")
-        for left in folder.rglob(f"{TEMPORARY}*"):
-            left.unlink(missing_ok=True)
-        return None
-    if folder.exists() and any(p.name != "work" for p in folder.iterdir()):
-        raise ConfigError(f"{folder} is not empty and holds no run: name another folder")
-    (folder / "work").mkdir(parents=True, exist_ok=True)
-    publish_json(plan, identity)
-    return None
-
-
-def _refuse(folder: Path, changes: Sequence[str], what: str) -> None:
-    if changes:
-        more = f" (and {len(changes) - 5} more)" if len(changes) > 5 else ""
-        raise ConfigError(
-            f"{folder} holds {what} that differs: {'; '.join(changes[:5])}{more}. "
-            f"Name another folder, and --reuse {folder} to take over what matches"
-        )
-
-
-def _clear(work: Path, keep: bool) -> None:
-    if not keep:
-        shutil.rmtree(work, ignore_errors=True)
-
-
-def _load(path: Path) -> dict[str, Any]:
-    try:
-        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"{path} cannot be read ({error}): `cleanpipe verify {path.parent}` tells what is wrong"
-        ) from error
-    return data
-
-
-__all__ = ["ENGINES", "CleanpipeError", "Finished", "Result", "ShardError", "Task", "fingerprint", "prepare", "run"]

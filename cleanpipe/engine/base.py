@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import errno
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cleanpipe.errors import CleanpipeError, ShardError, StopError
+from cleanpipe.errors import ShardError
 from cleanpipe.io.inputs import Input
 from cleanpipe.recipe import Recipe
 
@@ -61,47 +59,3 @@ class Engine(ABC):
     @abstractmethod
     def close(self) -> None:
         """End the workers."""
-
-
-def perform(context: Context, task: Task, progress: Progress) -> Result:
-    """One task in this process. Foreign errors are translated here.
-
-    Raises:
-        StopError: the disk is full or the output storage is gone.
-        ShardError: this input cannot be processed; carries what happened.
-    """
-    from cleanpipe.engine import work
-
-    began, opened = time.process_time(), work.opening_seconds()
-    try:
-        result = work.WORK[task.kind](context, task, progress)
-    except CleanpipeError:
-        raise
-    except MemoryError as error:
-        raise ShardError("not enough memory", source=task.label) from error
-    except OSError as error:
-        raise translate(error, task.label) from error
-    result["cpu_seconds"] = time.process_time() - began - (work.opening_seconds() - opened)
-    result["opening_seconds"] = work.opening_seconds() - opened
-    result["peak_memory_bytes"] = peak_memory()
-    return result
-
-
-def translate(error: OSError, label: str) -> CleanpipeError:
-    """An error of the operating system in our own words."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
-        return StopError("no space left on the device; free some and start the same line again", source=label)
-    return ShardError(f"{type(error).__name__}: {error}", source=label)
-
-
-def peak_memory() -> int:
-    """Largest resident set of this process so far, bytes (VmHWM: ru_maxrss would show the parent's across exec)."""
-    try:
-        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -18,16 +18,18 @@ import pyarrow as pa
 from cleanpipe.audit.build import build_audit, stage_files
 from cleanpipe.audit.facts import merge_samples
 from cleanpipe.audit.markdown import to_markdown
-from cleanpipe.engine.base import Context, Engine, Result, Task, peak_memory
+from cleanpipe.engine.base import Context, Engine, Result, Task
 from cleanpipe.engine.commit import Units, unit_key
+from cleanpipe.engine.folder import MANIFEST, Finished, clear
+from cleanpipe.engine.opened import Opened, opened, opening_seconds
+from cleanpipe.engine.perform import peak_memory
 from cleanpipe.engine.rows import row_cost
-from cleanpipe.engine.work import Opened, failed_unit, opened, opening_seconds
+from cleanpipe.engine.work import failed_unit
 from cleanpipe.errors import ShardError, StopError
 from cleanpipe.io.arrow import RowFile, Segment, TableWriter, dataset_files, plan_shards, shard_name
 from cleanpipe.io.store import publish_json, publish_text
 from cleanpipe.observer import Observer
 from cleanpipe.recipe import fingerprint
-from cleanpipe.run import MANIFEST, Finished, _clear
 from cleanpipe.tally import Tally, add
 
 PACKAGES = (
@@ -312,7 +314,7 @@ class Driver:
         self._remove_strays()
         manifest = {"format": 1, "config_hash": config_hash[:8], "files": dict(sorted(self.published.items()))}
         publish_json(out / MANIFEST, {**manifest, "digest": fingerprint(manifest)})
-        _clear(self.context.work, self.keep_work)
+        clear(self.context.work, keep=self.keep_work)
         return Finished(out, False, audit, run, self.failed)
 
     def _facts(self, config_hash: str, facts: Sequence[Mapping[str, Any]], quarantined: int) -> dict[str, Any]:

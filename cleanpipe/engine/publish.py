@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from cleanpipe import ledger
 from cleanpipe.audit.facts import ledger_tally
 from cleanpipe.engine.base import Context, Result, Task
 from cleanpipe.engine.commit import Units
-from cleanpipe.engine.work import opened
+from cleanpipe.engine.opened import opened
 from cleanpipe.io.arrow import RowFile, rebatch, sha256_of, write_shard
 from cleanpipe.io.store import publish, temporary
 from cleanpipe.quarantine import QUARANTINE_SCHEMA
@@ -92,8 +93,6 @@ def _parquet(path: Path, table: pa.Table, attempt: str) -> dict[str, Any]:
     beside = temporary(path, attempt)
     pq.write_table(table, beside, compression="zstd", row_group_size=LEDGER_ROWS, store_schema=True)
     with beside.open("rb+") as file:
-        import os
-
         os.fsync(file.fileno())
     facts = {"rows": table.num_rows, "bytes": beside.stat().st_size, "sha256": sha256_of(beside)}
     publish(beside, path)

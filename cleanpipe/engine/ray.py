@@ -9,7 +9,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from cleanpipe.engine.base import Context, Engine, Result, Task, perform
+from cleanpipe.engine.base import Context, Engine, Result, Task
+from cleanpipe.engine.perform import perform
 from cleanpipe.errors import CleanpipeError, ConfigError, ShardError
 
 MAX_CALLS = 50  # a worker process is replaced after so many tasks: parsers leak

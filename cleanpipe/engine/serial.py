@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from cleanpipe.engine.base import Context, Engine, Result, Task, perform
+from cleanpipe.engine.base import Context, Engine, Result, Task
+from cleanpipe.engine.perform import perform
 from cleanpipe.errors import ShardError
 
 

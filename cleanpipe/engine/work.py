@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
@@ -10,57 +9,16 @@ import numpy as np
 import pyarrow as pa
 
 from cleanpipe import batch as col
-from cleanpipe import ledger
 from cleanpipe.engine.base import Context, Progress, Result, Task
 from cleanpipe.engine.commit import Units
+from cleanpipe.engine.opened import opened
+from cleanpipe.engine.publish import write_ledger_unit, write_shard_unit
 from cleanpipe.engine.read import read_unit, unreadable
-from cleanpipe.engine.rows import final_rows, row_sizes, shard_schema, waiting_columns
+from cleanpipe.engine.rows import final_rows, row_sizes, waiting_columns
 from cleanpipe.flow import Flow, Flowed
 from cleanpipe.io.arrow import RowFile, TableWriter
-from cleanpipe.pipeline import Pass
 from cleanpipe.quarantine import QUARANTINE_SCHEMA, failure_rows
-from cleanpipe.recipe import Recipe, fingerprint
 from cleanpipe.tally import Tally, add
-
-_opening = 0.0  # CPU seconds this process spent on opening stages and importing what they need
-
-
-def opening_seconds() -> float:
-    """CPU seconds that went into opening stages; no part of the work itself."""
-    return _opening
-
-
-class Opened:
-    """A recipe's passes and their opened flows, kept for the life of the worker."""
-
-    def __init__(self, recipe: Recipe) -> None:
-        pipeline = recipe.pipeline()
-        self.passes: tuple[Pass, ...] = pipeline.validate()
-        self.scores = ledger.score_columns(pipeline.scores())
-        self.ledger = ledger.schema(pipeline.scores())
-        self.shard = shard_schema(pipeline.scores())
-        self._flows: dict[int, Flow] = {}
-
-    def flow(self, index: int) -> Flow:
-        """The opened flow of one pass."""
-        global _opening
-        if index not in self._flows:
-            began = time.process_time()
-            self._flows[index] = Flow(self.passes[index].stages, self.scores)
-            _opening += time.process_time() - began
-        return self._flows[index]
-
-
-_held: dict[str, Opened] = {}
-
-
-def opened(recipe: Recipe) -> Opened:
-    """The recipe opened in this process; the same object each time, the last one only."""
-    key = fingerprint(recipe.canonical())
-    if key not in _held:
-        _held.clear()
-        _held[key] = Opened(recipe)
-    return _held[key]
 
 
 class UnitFiles:
@@ -172,18 +130,8 @@ def _fates_schema(scores: Mapping[str, pa.DataType]) -> pa.Schema:
     )
 
 
-def _publish(name: str) -> Callable[[Context, Task, Progress], Result]:
-    def run(context: Context, task: Task, _progress: Progress) -> Result:
-        from cleanpipe.engine import publish
-
-        function: Callable[[Context, Task], Result] = getattr(publish, name)
-        return function(context, task)
-
-    return run
-
-
 WORK: Mapping[str, Callable[[Context, Task, Progress], Result]] = {
     "pass": run_pass,
-    "shard": _publish("write_shard_unit"),
-    "ledger": _publish("write_ledger_unit"),
+    "shard": lambda context, task, _: write_shard_unit(context, task),
+    "ledger": lambda context, task, _: write_ledger_unit(context, task),
 }

@@ -25,7 +25,7 @@ def main(handle: int) -> None:
 
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
-    from cleanpipe.engine.base import perform
+    from cleanpipe.engine.perform import perform
     from cleanpipe.errors import CleanpipeError
 
     context = pipe.recv()

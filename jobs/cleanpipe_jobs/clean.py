@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 from cleanpipe.audit.console import funnel
+from cleanpipe.engine.folder import Finished
 from cleanpipe.recipe import load_recipe
-from cleanpipe.run import Finished, run
+from cleanpipe.run import run
 from cleanpipe_jobs.progress import Console
 
 

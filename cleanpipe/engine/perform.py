@@ -1,0 +1,53 @@
+"""One task in this process: what it costs is measured, and foreign errors are translated, once, here."""
+
+from __future__ import annotations
+
+import errno
+import resource
+import time
+from pathlib import Path
+
+from cleanpipe.engine.base import Context, Progress, Result, Task
+from cleanpipe.engine.opened import opening_seconds
+from cleanpipe.engine.work import WORK
+from cleanpipe.errors import CleanpipeError, ShardError, StopError
+
+
+def perform(context: Context, task: Task, progress: Progress) -> Result:
+    """One task in this process. Foreign errors are translated here.
+
+    Raises:
+        StopError: the disk is full or the output storage is gone.
+        ShardError: this input cannot be processed; carries what happened.
+    """
+    began, opened = time.process_time(), opening_seconds()
+    try:
+        result = WORK[task.kind](context, task, progress)
+    except CleanpipeError:
+        raise
+    except MemoryError as error:
+        raise ShardError("not enough memory", source=task.label) from error
+    except OSError as error:
+        raise translate(error, task.label) from error
+    result["cpu_seconds"] = time.process_time() - began - (opening_seconds() - opened)
+    result["opening_seconds"] = opening_seconds() - opened
+    result["peak_memory_bytes"] = peak_memory()
+    return result
+
+
+def translate(error: OSError, label: str) -> CleanpipeError:
+    """An error of the operating system in our own words."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+        return StopError("no space left on the device; free some and start the same line again", source=label)
+    return ShardError(f"{type(error).__name__}: {error}", source=label)
+
+
+def peak_memory() -> int:
+    """Largest resident set of this process so far, bytes (VmHWM: ru_maxrss would show the parent's across exec)."""
+    try:
+        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
