@@ -98,8 +98,11 @@ def _attempt(stage: Stage, step: Step, rows: pa.RecordBatch, state: _State) -> I
             continue
         yield outcome, part
     if failed == len(documents) and failed >= 8:
+        where = traceback.extract_tb(first.__traceback__)[-1]
         raise StageContractError(
-            f"raised on all {failed} documents of a batch: {type(first).__name__}: {first}", stage=stage.name
+            f"raised on all {failed} documents of a batch: {type(first).__name__}: {first} "
+            f"({where.filename}:{where.lineno})",
+            stage=stage.name,
         ) from first
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 class Observer:
     """Called by the driver, in its process and thread."""
 
-    def started(self, files: int, size: int, resumed: int) -> None:
-        """Work begins: files and bytes of input, of which ``resumed`` files were done before."""
+    def started(self, files: int, size: int, resumed: int, reused: int) -> None:
+        """Work begins: files and bytes still to read; files that were done before, and files taken over."""
 
     def phase(self, name: str, tasks: int) -> None:
         """A phase of so many tasks begins: "read", "meet", "window", "publish"."""

@@ -66,7 +66,7 @@ def catalogue() -> dict[str, StageRef]:
 def nearest(word: str, known: Iterable[str]) -> str:
     """A hint for an error: ``; did you mean 'x'?`` or the list of what is known."""
     names = sorted(known)
-    close = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(names)}"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from cleanpipe.engine.base import Context, Engine
 from cleanpipe.engine.commit import digest_of
 from cleanpipe.engine.driver import Driver
-from cleanpipe.engine.folder import Finished, claim
+from cleanpipe.engine.folder import Finished, claim, local_folder
 from cleanpipe.engine.perform import translate
 from cleanpipe.errors import ConfigError
 from cleanpipe.io.inputs import Input, resolve_inputs
@@ -81,7 +81,12 @@ def run(
     if not isinstance(recipe, Recipe):
         recipe = load_recipe(recipe, sets)
     given = [inputs] if isinstance(inputs, str) else list(inputs)
-    folder, observer = Path(out).absolute(), observer or Observer()
+    folder, observer = local_folder(out, "OUT"), observer or Observer()
+    old = local_folder(reuse, "--reuse") if reuse else None
+    if old is not None and not old.is_dir():
+        raise ConfigError(f"--reuse {reuse}: there is no such folder")
+    if old is not None and not (old / "work").is_dir():
+        observer.warn(f"nothing to take over from {reuse}: it has no work/ (it needs --keep-work, or to be unfinished)")
     identity, found = prepare(recipe, given, source_root)
     finished = claim(folder, identity)
     if finished is not None:
@@ -89,7 +94,7 @@ def run(
     context = Context(recipe, str(folder), found)
     pool = _engine(engine, context, workers)
     try:
-        return Driver(context, identity, pool, observer, Path(reuse).absolute() if reuse else None, keep_work).run()
+        return Driver(context, identity, pool, observer, old, keep_work).run()
     except OSError as error:
         raise translate(error, str(folder)) from error
     finally:

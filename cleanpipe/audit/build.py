@@ -94,6 +94,8 @@ def _step(view: View, stage: str) -> dict[str, Any]:
     characters = next((n for s in view.order if (n := view.counts(s)["chars_out"])), 0)  # of the first text there was
     whole = {"docs": first["docs_in"], "bytes": first["bytes_in"], "chars": characters}
     row: dict[str, Any] = {"stage": stage, "not_applicable": c["skipped"]}
+    if not any(view.counts(s)["chars_out"] for s in view.order[: view.order.index(stage) + 1]):
+        whole["chars"] = 0  # there is no text yet: not applicable, which is not 0
     for measure, name in (("docs", "documents"), ("bytes", "bytes"), ("chars", "characters")):
         entered, left = c[f"{measure}_in"], c[f"{measure}_out"]
         row[name] = {

@@ -36,9 +36,8 @@ def to_markdown(audit: Mapping[str, Any]) -> str:
     parts = [
         _head(audit),
         _funnel(audit),
-        _conservation(audit["conservation"]),
-        _reported(audit["reported_elsewhere"]),
         _alarms(audit["alarms"]),
+        _reported(audit["reported_elsewhere"]),
         _input(audit["input"]),
         _http(audit["http"]),
         _languages(audit["languages"]),
@@ -49,6 +48,7 @@ def to_markdown(audit: Mapping[str, Any]) -> str:
         _characters(audit["characters"]),
         _shards(audit["shards"]),
         _samples(audit["samples"]),
+        _conservation(audit["conservation"]),
         _identity(audit["identity"]),
     ]
     return "\n".join(line for part in parts for line in part) + "\n"
@@ -125,14 +125,15 @@ def _alarms(alarms: Mapping[str, Any]) -> Lines:
     above = percent({"value": alarms["above"]})
     yield from title("Alarms")
     yield f"Hosts, languages and types with {alarms['least_documents']:,} or more documents that lost above {above}."
-    yield "By design: so it would not be if documents of a language or type that the recipe refuses did not count."
+    yield "By design = yes: the loss is explained by languages or types that the recipe refuses."
     yield ""
     rows = []
     for kind in sorted({a["kind"] for a in raised}):
         for a in [a for a in raised if a["kind"] == kind][:ROWS]:
             design = "yes" if a["by_design"] else "**no**"
             lost = [f"{a['lost']['denominator']:,}", percent(a["lost"])]
-            rows.append([kind, code(a["name"]), design, words(a["reasons"]) if a["reasons"] else "", *lost])
+            why = words(a["reasons"]) if a["reasons"] else "not counted by host: ask the ledger"
+            rows.append([kind, code(a["name"]), design, why, *lost])
     yield from table(["kind", "name", "by design", "where most went", "documents", "lost"], rows, left=range(4))
     more = len(raised) + alarms["left_out"] - len(rows)
     if more:

@@ -12,7 +12,7 @@ from cleanpipe.audit.lines import NOT_MEASURED
 
 ROWS = 20  # of a table that may be long
 Lines = Iterable[str]
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#|~!&])")
+_SPECIAL = re.compile(r"([\\`*{}\[\]<>()#|~!&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")  # inside a word _ is plain
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _LINKS = {"://": "&#58;//", "www.": "www&#46;", "@": "&#64;"}  # what renderers make links of by themselves
 

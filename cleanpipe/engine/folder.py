@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from collections.abc import Mapping, Sequence
@@ -53,17 +54,36 @@ def claim(folder: Path, identity: Mapping[str, Any]) -> Finished | None:
         return None
     if folder.exists() and any(p.name != "work" for p in folder.iterdir()):
         raise ConfigError(f"{folder} is not empty and holds no run: name another folder")
-    (folder / "work").mkdir(parents=True, exist_ok=True)
-    publish_json(plan, identity)
+    try:
+        (folder / "work").mkdir(parents=True, exist_ok=True)
+        publish_json(plan, identity)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise ConfigError(f"the run folder {folder} cannot be made: {error.strerror}") from error
     return None
+
+
+def local_folder(given: str | Path, what: str) -> Path:
+    """The folder that an argument means.
+
+    Raises:
+        ConfigError: it is a URL; outputs lie on local or mounted file systems in this release.
+    """
+    text = str(given)
+    if text.startswith("file://"):
+        text = text.removeprefix("file://")
+    if "://" in text:
+        raise ConfigError(f"{what} {text}: a run is written to a local or mounted folder; URLs are for inputs")
+    return Path(text).absolute()
 
 
 def _refuse(folder: Path, changes: Sequence[str], what: str) -> None:
     if changes:
         more = f" (and {len(changes) - 5} more)" if len(changes) > 5 else ""
         raise ConfigError(
-            f"{folder} holds {what} that differs: {'; '.join(changes[:5])}{more}. "
-            f"Name another folder, and --reuse {folder} to take over what matches"
+            f"{folder} holds {what} that differs: {'; '.join(changes[:5])}{more}. Name another folder"
+            + (f", and --reuse {folder} to take over what matches" if (folder / "work").is_dir() else "")
         )
 
 

@@ -59,10 +59,11 @@ def write_ledger_unit(context: Context, task: Task) -> Result:
     for later in task.args["fates"][1:]:
         table = ledger.merge(table, RowFile(work / later).table())
     table = ledger.finish(with_shards(table, task.args["shards"]))
-    name = f"part-{int(task.args['part']):05d}.parquet"
+    unit_part = int(task.args["part"])
+    name = f"part-{unit_part:05d}.parquet"
     published = {f"ledger/{name}": _parquet(Path(context.out) / "ledger" / name, table, units.attempt())}
     set_aside = ledger.concat((RowFile(work / q).table() for q in task.args["quarantine"]), QUARANTINE_SCHEMA)
-    if set_aside.num_rows:
+    if set_aside.num_rows or unit_part == 0:  # the first is always there, so that queries find a schema
         published[f"quarantine/{name}"] = _parquet(Path(context.out) / "quarantine" / name, set_aside, units.attempt())
     options = context.recipe.audit
     tally, samples = ledger_tally(table, have.scores, seed=options.seed, samples=options.samples)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -52,7 +53,7 @@ def _show(out: str, finished: Finished, quarantined: int) -> None:
     facts = finished.facts
     if finished.already:
         print(f"{out} is finished: nothing to do (run of {facts['ended']}, config {facts['config_hash']})\n")
-    print(funnel(finished.audit))
+    print(funnel(finished.audit, width=max(60, shutil.get_terminal_size((100, 24)).columns)))
     folder = Path(out)
     work = facts["work"]
     units = facts["units"]
@@ -64,7 +65,7 @@ def _show(out: str, finished: Finished, quarantined: int) -> None:
     print(f"audit      {folder / 'audit' / 'audit.md'}")
     again = ", ".join(f"{n} {w}" for w, n in (("resumed", units["resumed"]), ("reused", units["reused"])) if n)
     print(
-        f"cost       {work['cpu_seconds']:,.1f} s of CPU, {facts['wall_seconds']:,.1f} s, "
+        f"cost       {work['cpu_seconds']:,.1f} s of CPU, {facts['wall_seconds']:,.1f} s of wall time, "
         f"largest worker {work['peak_memory_bytes'] / 1e6:,.0f} MB, engine {facts['engine']}"
         + (f"; {again}" if again else "")
     )

@@ -13,6 +13,9 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from cleanpipe.errors import CleanpipeError
+from cleanpipe.stage import Stage
+
 FASTTEXT = (
     "fasttext-predict",
     "fasttext",
@@ -137,18 +140,31 @@ def _model() -> Finding:
 
 
 def _recipes() -> list[Finding]:
-    from cleanpipe.errors import CleanpipeError
     from cleanpipe.recipe import load_recipe, names
 
     out = []
     for name in names():
         try:
             recipe = load_recipe(name)
-            recipe.pipeline().validate()
-            out.append(Finding(f"recipe {name}", "ok", f"{sum(s.enabled for s in recipe.settings)} stages"))
+            pipeline = recipe.pipeline()
+            pipeline.validate()
+            needs = [str(e) for s in pipeline.stages if (e := _refusal(s)) is not None]
+            found = f"{sum(s.enabled for s in recipe.settings)} stages" if not needs else "; ".join(needs)
+            out.append(Finding(f"recipe {name}", "note" if needs else "ok", found))
         except CleanpipeError as error:
             out.append(Finding(f"recipe {name}", "wrong", str(error)))
     return out
+
+
+def _refusal(stage: Stage) -> CleanpipeError | None:
+    """What a stage's own check says against running here."""
+    try:
+        check = getattr(stage, "check", None)
+        if check is not None:
+            check()
+    except CleanpipeError as error:
+        return error
+    return None
 
 
 def _machine() -> list[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 
@@ -27,11 +28,13 @@ class Console(Observer):
         self.name, self.began, self.last = "", time.monotonic(), 0.0
         self.width = 0
 
-    def started(self, files: int, size: int, resumed: int) -> None:
-        """Files and bytes of input; how many were done before."""
+    def started(self, files: int, size: int, resumed: int, reused: int) -> None:
+        """Files and bytes still to read; how many were done before."""
         self.files, self.size = files, size
-        if not self.quiet and resumed:
-            self._line(f"resuming: {resumed:,} of {files:,} inputs were done before")
+        whole = files + resumed + reused
+        for n, what in ((resumed, "done before"), (reused, "taken over")):
+            if n and not self.quiet:
+                self._line(f"{n:,} of {whole:,} inputs {'was' if n == 1 else 'were'} {what}")
 
     def phase(self, name: str, tasks: int) -> None:
         """A new phase."""
@@ -80,7 +83,7 @@ class Console(Observer):
         if not self.live:
             print(text, file=sys.stderr, flush=True)
             return
-        text = text[:110]
+        text = text[: shutil.get_terminal_size().columns - 1]
         sys.stderr.write("\r" + text.ljust(self.width))
         sys.stderr.flush()
         self.width = len(text)
@@ -93,10 +96,9 @@ class Console(Observer):
         bar = "█" * int(20 * share) + "░" * (20 - int(20 * share))
         rate = read / max(now - self.began, 1e-9)
         left = (self.size - read) / rate if rate and self.size > read else 0.0
-        return (
-            f"{self.name} {bar} {share:4.0%} {read / 1e6:,.0f} of {self.size / 1e6:,.0f} MB, "
-            f"{self.done_tasks:,} of {self.files:,} files, {self.documents:,} records, "
-            f"{rate / 1e6:,.1f} MB/s, {_clock(left)} left"
+        return (  # what matters most first: a narrow terminal cuts the end
+            f"{self.name} {bar} {share:4.0%}, {_clock(left)} left, {read / 1e6:,.0f} of {self.size / 1e6:,.0f} MB, "
+            f"{self.done_tasks:,} of {self.files:,} files, {rate / 1e6:,.1f} MB/s, {self.documents:,} records"
         )
 
 

@@ -1,8 +1,9 @@
 """The contract, run over every stage that the registry lists; a pack of your own is tested by listing it here too."""
 
 import inspect
+import json
 import re
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -114,3 +115,13 @@ def test_the_catalogue_page_names_it_its_reasons_and_options(name):
     section = page.split(f"### {name}\n")[1].split("\n### ")[0]
     for word in [*kind.reasons, *kind.scores, *(f.name for f in fields(kind))]:
         assert f"`{word}`" in section, f"stages/README.md does not say `{word}` in the section on {name}"
+    for spec in fields(kind):
+        rows = [line for line in section.splitlines() if line.startswith("| ") and f"`{spec.name}`" in line]
+        default = spec.default if spec.default is not MISSING else spec.default_factory()
+        assert any(_tells(row, default) for row in rows), f"{name}.{spec.name} is {default!r} in the code: {rows}"
+
+
+def _tells(row, default):
+    words = {json.dumps(default), str(default), f"{default:,}" if isinstance(default, int) else "", "unset"}
+    told = {t.strip(' `"') for t in re.split(r"[,(]", row.split("|")[2])}
+    return json.dumps(default) in row or bool(words & told)
