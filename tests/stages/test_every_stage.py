@@ -123,5 +123,5 @@ def test_the_catalogue_page_names_it_its_reasons_and_options(name):
 
 def _tells(row, default):
     words = {json.dumps(default), str(default), f"{default:,}" if isinstance(default, int) else "", "unset"}
-    told = {t.strip(' `"') for t in re.split(r"[,(]", row.split("|")[2])}
+    told = {t.strip(' `"') for t in re.split(r"[,(:]", row.split("|")[2])}
     return json.dumps(default) in row or bool(words & told)
