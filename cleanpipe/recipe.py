@@ -35,6 +35,13 @@ class ReadOptions:
     batch_rows: int = option(1000, "rows of a batch through the stages")
     batch_bytes: int = option(8 << 20, "bytes of bodies in a batch")
 
+    def check(self) -> None:
+        """Raises ConfigError for options that cannot work."""
+        if self.reader not in READERS:
+            raise ConfigError(f"read.reader = {self.reader!r}{nearest(self.reader, READERS)}")
+        _bounds(self, "read", max_body=(1, 600 << 20), expansion=(2, None), batch_rows=(1, 100_000))
+        _bounds(self, "read", batch_bytes=(1, 1 << 30))
+
 
 @dataclass(frozen=True, kw_only=True)
 class ShardOptions:
@@ -42,6 +49,10 @@ class ShardOptions:
 
     max_bytes: int = option(1_000_000_000, "largest shard file, bytes as it lies on disk")
     batch_rows: int = option(1000, "rows of an Arrow record batch, counted from the file's start")
+
+    def check(self) -> None:
+        """Raises ConfigError for options that cannot work."""
+        _bounds(self, "shards", max_bytes=(10_000, 1_000_000_000), batch_rows=(1, 1_000_000))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +64,25 @@ class AuditOptions:
     alarm: float = option(0.9, "a host, language or type that lost more than this share raises an alarm")
     alarm_rows: int = option(20, "... if it had at least so many documents")
 
+    def check(self) -> None:
+        """Raises ConfigError for options that cannot work."""
+        _bounds(self, "audit", samples=(0, 10_000), alarm_rows=(1, None), seed=(0, (1 << 64) - 1))
+        if not 0 < self.alarm < 1:
+            raise ConfigError(f"audit.alarm = {self.alarm}: a share between 0 and 1")
 
-SECTIONS: Mapping[str, type] = {"read": ReadOptions, "shards": ShardOptions, "audit": AuditOptions}
+
+READERS = ("fast", "member", "warcio")
+
+
+def _bounds(options: Any, where: str, **limits: tuple[int, int | None]) -> None:
+    for name, (least, most) in limits.items():
+        value = getattr(options, name)
+        if value < least or (most is not None and value > most):
+            upper = f" to {most:,}" if most is not None else " or more"
+            raise ConfigError(f"{where}.{name} = {value:,}: must be {least:,}{upper}")
+
+
+SECTIONS: Mapping[str, Any] = {"read": ReadOptions, "shards": ShardOptions, "audit": AuditOptions}
 TOP = ("name", "description", "extends", "inputs", "stages", *SECTIONS)
 
 
@@ -208,6 +236,8 @@ def _build(data: dict[str, Any], folder: Path) -> Recipe:
     if not isinstance(inputs, list) or not all(isinstance(i, str) for i in inputs):
         raise ConfigError("`inputs` is a list of paths")
     sections = {n: kind(**_options(kind, dict(data.get(n, {})), n)) for n, kind in SECTIONS.items()}
+    for options in sections.values():
+        options.check()
     recipe = Recipe(
         name=str(data.get("name", "unnamed")),
         description=str(data.get("description", "")),

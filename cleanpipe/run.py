@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -87,25 +88,46 @@ def run(
         raise ConfigError(f"--reuse {reuse}: there is no such folder")
     if old is not None and not (old / "work").is_dir():
         observer.warn(f"nothing to take over from {reuse}: it has no work/ (it needs --keep-work, or to be unfinished)")
+    engine = engine or ("ray" if os.environ.get("RAY_ADDRESS") else "local")
+    if engine not in ENGINES:
+        raise ConfigError(f"unknown engine {engine!r}; known: {', '.join(ENGINES)}")
+    count = len(os.sched_getaffinity(0)) if workers is None else workers
+    if count < 1:
+        raise ConfigError(f"{workers} workers: there must be at least 1")
     identity, found = prepare(recipe, given, source_root)
-    finished = claim(folder, identity)
-    if finished is not None:
-        return finished
-    context = Context(recipe, str(folder), found)
+    try:
+        taken = claim(folder, identity)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise translate(error, str(folder)) from error
+        raise ConfigError(f"the run folder {folder} cannot be used: {error.strerror or error}") from error
+    if isinstance(taken, Finished):
+        return taken
+    try:
+        return _drive(Context(recipe, str(folder), found), identity, engine, count, observer, old, keep_work)
+    finally:
+        taken.release()
+
+
+def _drive(
+    context: Context,
+    identity: dict[str, Any],
+    engine: str,
+    workers: int,
+    observer: Observer,
+    reuse: Path | None,
+    keep_work: bool,
+) -> Finished:
     pool = _engine(engine, context, workers)
     try:
-        return Driver(context, identity, pool, observer, old, keep_work).run()
+        return Driver(context, identity, pool, observer, reuse, keep_work).run()
     except OSError as error:
-        raise translate(error, str(folder)) from error
+        raise translate(error, context.out) from error
     finally:
         pool.close()
 
 
-def _engine(name: str | None, context: Context, workers: int | None) -> Engine:
-    name = name or ("ray" if os.environ.get("RAY_ADDRESS") else "local")
-    count = len(os.sched_getaffinity(0)) if workers is None else workers
-    if count < 1:
-        raise ConfigError(f"{workers} workers: there must be at least 1")
+def _engine(name: str, context: Context, count: int) -> Engine:
     if name == "serial":
         from cleanpipe.engine.serial import SerialEngine
 
@@ -114,8 +136,6 @@ def _engine(name: str | None, context: Context, workers: int | None) -> Engine:
         from cleanpipe.engine.local import LocalEngine
 
         return LocalEngine(context, count)
-    if name == "ray":
-        from cleanpipe.engine.ray import RayEngine
+    from cleanpipe.engine.ray import RayEngine
 
-        return RayEngine(context, count)
-    raise ConfigError(f"unknown engine {name!r}; known: {', '.join(ENGINES)}")
+    return RayEngine(context, count)

@@ -31,6 +31,8 @@ _EXPECTED = (
     "data/dataset_info.json",
 )
 
+FOLDERS = frozenset({"data", "ledger", "quarantine", "audit"})  # there in every run, empty or not
+
 
 @dataclass(slots=True)
 class Report:
@@ -148,10 +150,13 @@ class _Run:
                 if not kept_work and "run.json" in self.sound:
                     self.report.add("work/", "left over: a finished run deletes it; it can be deleted")
                 continue
-            inside = sorted(p for p in path.rglob("*") if not p.is_dir()) if path.is_dir() else [path]
-            for found in inside:
+            for found in [path, *sorted(path.rglob("*"))] if path.is_dir() else [path]:
                 name = found.relative_to(self.out).as_posix()
-                if name not in self.named and name != MANIFEST:
+                if found.is_dir() and not found.is_symlink():
+                    bare = not any(found.iterdir())  # else what is in it is told
+                    if bare and name not in FOLDERS and not any(n.startswith(f"{name}/") for n in self.named):
+                        self.report.add(f"{name}/", "is a folder that no run makes")
+                elif name not in self.named and name != MANIFEST:
                     self.report.add(name, "is in the folder, but the manifest does not name it")
 
     def _sound_json(self, name: str) -> dict[str, Any] | None:

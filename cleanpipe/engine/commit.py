@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cleanpipe.errors import ConfigError
+from cleanpipe.io.arrow import sha256_of
 from cleanpipe.io.store import publish_json
 from cleanpipe.recipe import fingerprint
 
@@ -46,14 +47,15 @@ class Units:
         publish_json(self.home(key) / "manifest.json", dict(result))
 
     def done(self, key: str) -> dict[str, Any] | None:
-        """The manifest of a finished unit whose files are all there at their sizes, else None."""
+        """The manifest of a finished unit whose files are all there as they were written, else None."""
         home = self.folder / key
         try:
             manifest: dict[str, Any] = json.loads((home / "manifest.json").read_text(encoding="utf-8"))
             for entry in manifest["files"].values():
-                if (home / entry["name"]).stat().st_size != entry["bytes"]:
+                path = home / entry["name"]
+                if path.stat().st_size != entry["bytes"] or sha256_of(path) != entry["sha256"]:
                     return None
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
         return manifest
 

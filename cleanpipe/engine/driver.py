@@ -102,7 +102,7 @@ class Driver:
         models = {n: d for n, d in self.identity["models"].items() if index > 0 or n.split(".")[0] in stages}
         return unit_key(f"pass{index}", source, settings["read"], chosen, models, self.identity["code"], before)
 
-    def _pass(self, index: int, keys: Sequence[str], args: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    def _pass(self, index: int, keys: list[str], args: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         units = Units(self.context.work, f"pass{index}")
         done: dict[int, dict[str, Any]] = {}
         tasks: list[Task] = []
@@ -133,6 +133,7 @@ class Driver:
                     )
                 self.failed[task.label] = result.message
                 self.observer.warn(f"{task.label}: {result.message}: set aside, the run goes on")
+                keys[unit] = unit_key("failed", keys[unit], result.message)  # what follows from it has other keys too
                 result = failed_unit(self.context, unit, keys[unit], result.message)
             done[unit] = result
             self.observer.finished(task.label, int(result["entered"]), int(result["rows"]))
@@ -171,7 +172,7 @@ class Driver:
             for unit, table in enumerate(meeting.tables):
                 writer = TableWriter(home / f"{unit:05d}-answers.arrow", pa.schema(list(exchange.writes.items())))
                 writer.write(table)
-                files[str(unit)] = {"name": writer.path.name, "bytes": writer.close()}
+                files[str(unit)] = writer.close()
             manifest = {"files": files, "facts": dict(meeting.facts), "name": exchange.name}
             units.commit(key, manifest)
             self.cost[exchange.name] = time.process_time() - began
@@ -316,7 +317,7 @@ class Driver:
         self._remove_strays()
         manifest = {"format": 1, "config_hash": config_hash[:8], "files": dict(sorted(self.published.items()))}
         publish_json(out / MANIFEST, {**manifest, "digest": fingerprint(manifest)})
-        clear(self.context.work, keep=self.keep_work)
+        clear(self.context.work, keep=self.keep_work or bool(self.failed))
         return Finished(out, False, audit, run, self.failed)
 
     def _facts(self, config_hash: str, facts: Sequence[Mapping[str, Any]], quarantined: int) -> dict[str, Any]:
@@ -358,7 +359,7 @@ class Driver:
                 "peak_memory_bytes": int(max(self.work["peak_memory_bytes"], peak_memory())),
             },
             "versions": {"python": platform.python_version(), **_versions()},
-            "kept_work": self.keep_work,
+            "kept_work": self.keep_work or bool(self.failed),  # the same line tries failed inputs again
         }
 
     def _remove_strays(self) -> None:

@@ -17,7 +17,7 @@ def perform(context: Context, task: Task, progress: Progress) -> Result:
     """One task in this process. Foreign errors are translated here.
 
     Raises:
-        StopError: the disk is full or the output storage is gone.
+        StopError: the disk is full or the run folder's storage failed.
         ShardError: this input cannot be processed; carries what happened.
     """
     began, opened = time.process_time(), opening_seconds()
@@ -36,10 +36,13 @@ def perform(context: Context, task: Task, progress: Progress) -> Result:
 
 
 def translate(error: OSError, label: str) -> CleanpipeError:
-    """An error of the operating system in our own words."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+    """What storage of the run folder answered, in our own words. Errors of reading were translated where they rose
+    (io/bytesource.py), so whatever arrives here is no fault of an input: the run stops, and loses nothing.
+    """
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StopError("no space left on the device; free some and start the same line again", source=label)
-    return ShardError(f"{type(error).__name__}: {error}", source=label)
+    what = error.strerror or str(error)
+    return StopError(f"the run folder failed ({what}); mend it and start the same line again", source=label)
 
 
 def peak_memory() -> int:

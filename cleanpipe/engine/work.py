@@ -53,7 +53,7 @@ class UnitFiles:
 
     def close(self) -> dict[str, dict[str, Any]]:
         """Role → name and size of each file, all durable."""
-        return {role: {"name": w.path.name, "bytes": w.close()} for role, w in self.files.items()}
+        return {role: writer.close() for role, writer in self.files.items()}
 
     def __enter__(self) -> Self:
         return self

@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +26,7 @@ class TableWriter:
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self.path, self.rows, self.schema = path, 0, schema
-        self._file: BinaryIO = path.open("wb")
+        self._file = HashingFile(path)
         self._writer = pa.ipc.new_file(self._file, schema)
 
     def write(self, rows: pa.RecordBatch | pa.Table) -> None:
@@ -37,14 +36,12 @@ class TableWriter:
             self._writer.write(chosen)
             self.rows += rows.num_rows
 
-    def close(self) -> int:
-        """Finish the file, make it durable, return its size in bytes."""
+    def close(self) -> dict[str, Any]:
+        """Finish the file and make it durable; its name, size in bytes and SHA-256."""
         self._writer.close()
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        size = self._file.tell()
+        self._file.sync()
         self._file.close()
-        return size
+        return {"name": self.path.name, "bytes": self._file.size, "sha256": self._file.hexdigest()}
 
     def abandon(self) -> None:
         """Let go of the file as it is; nothing to do once it is finished."""

@@ -12,6 +12,7 @@ from cleanpipe.builtin import Decode, Normalise
 from cleanpipe.recipe import load_recipe, names
 from cleanpipe.registry import catalogue, find, load
 from cleanpipe.stage import Stage
+from cleanpipe_jobs.output import show
 
 CORE: dict[str, type[Stage]] = {"decode": Decode, "normalise": Normalise}
 
@@ -59,28 +60,28 @@ def show_stages(name: str | None, *, as_json: bool) -> int:
     else:
         found = [describe(k, "core") for k in CORE.values()] + [describe(load(r), r.pack) for r in catalogue().values()]
     if as_json:
-        print(json.dumps(found if name is None else found[0], indent=2, default=_json))
+        show(json.dumps(found if name is None else found[0], indent=2, default=_json))
     elif name is None:
         width = max(len(s["name"]) for s in found)
         for stage in found:
-            print(f"{stage['name']:{width}}  {stage['doc'].splitlines()[0] if stage['doc'] else ''}")
-        print("\n`cleanpipe stages STAGE` shows options, columns and reasons of one.")
+            show(f"{stage['name']:{width}}  {stage['doc'].splitlines()[0] if stage['doc'] else ''}")
+        show("\n`cleanpipe stages STAGE` shows options, columns and reasons of one.")
     else:
         _show(found[0])
     return 0
 
 
 def _show(stage: dict[str, Any]) -> None:
-    print(f"{stage['name']}  (pack {stage['pack']})\n\n{stage['doc']}\n")
+    show(f"{stage['name']}  (pack {stage['pack']})\n\n{stage['doc']}\n")
     for what in ("reads", "reads_optional", "writes", "scores", "reasons"):
         value = stage[what]
         listed = [f"{n} ({t})" for n, t in value.items()] if isinstance(value, dict) else value
         if listed:
-            print(textwrap.fill(f"{what.replace('_', ' ')}: {', '.join(listed)}", 110, subsequent_indent="    "))
-    print("\noptions")
+            show(textwrap.fill(f"{what.replace('_', ' ')}: {', '.join(listed)}", 110, subsequent_indent="    "))
+    show("\noptions")
     for option in stage["options"]:
         source = f" ({option['source']})" if option["source"] else ""
-        print(
+        show(
             textwrap.fill(
                 f"{option['name']} = {option['default']!r}  {option['doc']}{source}",
                 110,
@@ -88,7 +89,7 @@ def _show(stage: dict[str, Any]) -> None:
                 subsequent_indent="        ",
             )
         )
-    print("    enabled = True  whether the stage runs")
+    show("    enabled = True  whether the stage runs")
 
 
 def _json(value: Any) -> Any:
@@ -100,11 +101,11 @@ def show_recipe(name: str | None, sets: list[str], *, as_json: bool) -> int:
     if name is None:
         listed = [load_recipe(n) for n in names()]
         if as_json:
-            print(json.dumps({r.name: r.description for r in listed}, indent=2))
+            show(json.dumps({r.name: r.description for r in listed}, indent=2))
         else:
             for recipe in listed:
-                print(f"{recipe.name:10} {recipe.description}")
+                show(f"{recipe.name:10} {recipe.description}")
         return 0
     recipe = load_recipe(name, sets)
-    print(json.dumps(recipe.canonical(), indent=2) if as_json else recipe.to_toml(), end="\n" if as_json else "")
+    show(json.dumps(recipe.canonical(), indent=2) if as_json else recipe.to_toml().rstrip("\n"))
     return 0

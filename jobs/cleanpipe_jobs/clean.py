@@ -12,6 +12,7 @@ from cleanpipe.audit.console import funnel
 from cleanpipe.engine.folder import Finished
 from cleanpipe.recipe import load_recipe
 from cleanpipe.run import run
+from cleanpipe_jobs.output import show, warn
 from cleanpipe_jobs.progress import Console
 
 
@@ -37,34 +38,34 @@ def clean(args: argparse.Namespace) -> int:
     if args.strict and quarantined:
         code = 1
     if args.json:
-        print(json.dumps(_summary(args.out, finished, code), indent=2))
+        show(json.dumps(_summary(args.out, finished, code), indent=2))
     elif not args.quiet:
         _show(args.out, finished, quarantined)
     for source, why in finished.failed.items():
-        print(f"cleanpipe: {source} could not be read: {why}", file=sys.stderr)
+        warn(f"cleanpipe: {source} could not be read: {why}")
     if not finished.audit["conservation"]["balanced"]:
-        print(f"cleanpipe: the balance does not close: see {args.out}/audit/audit.json", file=sys.stderr)
+        warn(f"cleanpipe: the balance does not close: see {args.out}/audit/audit.json")
     if quarantined and (args.quiet or code):
-        print(f"cleanpipe: {quarantined:,} records or ranges lie in {args.out}/quarantine", file=sys.stderr)
+        warn(f"cleanpipe: {quarantined:,} records or ranges lie in {args.out}/quarantine")
     return code
 
 
 def _show(out: str, finished: Finished, quarantined: int) -> None:
     facts = finished.facts
     if finished.already:
-        print(f"{out} is finished: nothing to do (run of {facts['ended']}, config {facts['config_hash']})\n")
-    print(funnel(finished.audit, width=max(60, shutil.get_terminal_size((100, 24)).columns)))
+        show(f"{out} is finished: nothing to do (run of {facts['ended']}, config {facts['config_hash']})\n")
+    show(funnel(finished.audit, width=max(60, shutil.get_terminal_size((100, 24)).columns)))
     folder = Path(out)
     work = facts["work"]
     units = facts["units"]
-    print()
+    show()
     if quarantined:
-        print(f"quarantine {quarantined:,} records or ranges, with their errors: {folder / 'quarantine'}")
-    print(f"shards     {folder / 'data'}    (datasets.load_from_disk)")
-    print(f"ledger     {folder / 'ledger'}    one row for every record read")
-    print(f"audit      {folder / 'audit' / 'audit.md'}")
+        show(f"quarantine {quarantined:,} records or ranges, with their errors: {folder / 'quarantine'}")
+    show(f"shards     {folder / 'data'}    (datasets.load_from_disk)")
+    show(f"ledger     {folder / 'ledger'}    one row for every record read")
+    show(f"audit      {folder / 'audit' / 'audit.md'}")
     again = ", ".join(f"{n} {w}" for w, n in (("resumed", units["resumed"]), ("reused", units["reused"])) if n)
-    print(
+    show(
         f"cost       {work['cpu_seconds']:,.1f} s of CPU, {facts['wall_seconds']:,.1f} s of wall time, "
         f"largest worker {work['peak_memory_bytes'] / 1e6:,.0f} MB, engine {facts['engine']}"
         + (f"; {again}" if again else "")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
 import sys
 import traceback
@@ -13,7 +12,8 @@ from importlib.metadata import version
 from types import FrameType
 from typing import NoReturn
 
-from cleanpipe.errors import CleanpipeError
+from cleanpipe.errors import CleanpipeError, ConfigError
+from cleanpipe_jobs.output import open_missing_streams, show, warn
 
 EPILOG = """\
 exit status: 0 done; 1 an input could not be read, the balance does not close, or --strict and anything was quarantined;
@@ -110,29 +110,29 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit status."""
+    open_missing_streams()
     args = _parser().parse_args(argv)
     _catch_signals()
     try:
         return _dispatch(args)
     except CleanpipeError as error:
-        if args.debug:
-            traceback.print_exc()
-        print(f"cleanpipe: {error}", file=sys.stderr)
-        return error.exit_code
+        return _failed(args, str(error), error.exit_code)
     except (KeyboardInterrupt, _Interrupted) as error:
         number = error.number if isinstance(error, _Interrupted) else signal.SIGINT
         again = "; start the same line again to go on" if args.command == "run" else ""
-        print(f"cleanpipe: stopped by {signal.Signals(number).name}{again}", file=sys.stderr)
-        return 128 + number
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return _failed(args, f"stopped by {signal.Signals(number).name}{again}", 128 + number)
     except Exception as error:  # a fault of the program: one line, and how to see the rest
-        if args.debug:
-            traceback.print_exc()
         first = (str(error).splitlines() or [""])[0]
-        print(f"cleanpipe: internal error: {type(error).__name__}: {first} (--debug shows where)", file=sys.stderr)
-        return 1
+        return _failed(args, f"internal error: {type(error).__name__}: {first} (--debug shows where)", 1)
+
+
+def _failed(args: argparse.Namespace, message: str, status: int) -> int:
+    if args.debug:
+        traceback.print_exc()
+    warn(f"cleanpipe: {message}")
+    if args.json:
+        show(json.dumps({"error": message, "exit_code": status}))
+    return status
 
 
 def _catch_signals() -> None:
@@ -167,17 +167,19 @@ def _verify(args: argparse.Namespace) -> int:
 
     from cleanpipe.verify import verify
 
+    if not Path(args.out).is_dir():
+        raise ConfigError(f"{args.out} is {'a file' if Path(args.out).exists() else 'no folder'}: name a run folder")
     report = verify(Path(args.out))
     if args.json:
-        print(json.dumps({"out": args.out, "findings": report.findings, "checked": report.checked}, indent=2))
+        show(json.dumps({"out": args.out, "findings": report.findings, "checked": report.checked}, indent=2))
     else:
         for line in report.findings:
-            print(line)
+            show(line)
         if not args.quiet and not report.findings:
             checked = ", ".join(f"{n:,} {what}" for what, n in report.checked.items())
-            print(f"{args.out}: everything holds ({checked})")
+            show(f"{args.out}: everything holds ({checked})")
         elif report.findings:
-            print(f"{args.out}: {len(report.findings)} fault{'s' * (len(report.findings) != 1)}", file=sys.stderr)
+            warn(f"{args.out}: {len(report.findings)} fault{'s' * (len(report.findings) != 1)}")
     return 1 if report.findings else 0
 
 

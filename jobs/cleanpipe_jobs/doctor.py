@@ -15,6 +15,7 @@ from pathlib import Path
 
 from cleanpipe.errors import CleanpipeError
 from cleanpipe.stage import Stage
+from cleanpipe_jobs.output import show
 
 FASTTEXT = (
     "fasttext-predict",
@@ -47,13 +48,11 @@ def doctor(*, as_json: bool) -> int:
     """Print all findings; 1 if something is wrong."""
     findings = [*_python(), *_packages(), _fasttext(), _model(), *_recipes(), *_machine()]
     if as_json:
-        print(json.dumps([asdict(f) for f in findings], indent=2))
+        show(json.dumps([asdict(f) for f in findings], indent=2))
     else:
         width = max(len(f.what) for f in findings)
         for f in findings:
-            print(
-                f"{f.state:5} {f.what:{width}} {f.found}" + (f"\n{'':6}{'':{width}} mend: {f.mend}" if f.mend else "")
-            )
+            show(f"{f.state:5} {f.what:{width}} {f.found}" + (f"\n{'':6}{'':{width}} mend: {f.mend}" if f.mend else ""))
     return 1 if any(f.state == "wrong" for f in findings) else 0
 
 

@@ -7,6 +7,7 @@ import sys
 import time
 
 from cleanpipe.observer import Observer
+from cleanpipe_jobs.output import warn
 
 EVERY = 5.0  # seconds between lines where there is no terminal
 PHASES = {
@@ -69,7 +70,7 @@ class Console(Observer):
 
     def _line(self, text: str) -> None:
         self.close()
-        print(text, file=sys.stderr, flush=True)
+        warn(text)
 
     def _show(self, *, force: bool = False) -> None:
         now = time.monotonic()
@@ -81,7 +82,7 @@ class Console(Observer):
         self.last = now
         text = self._text(now)
         if not self.live:
-            print(text, file=sys.stderr, flush=True)
+            warn(text)
             return
         text = text[: shutil.get_terminal_size().columns - 1]
         sys.stderr.write("\r" + text.ljust(self.width))

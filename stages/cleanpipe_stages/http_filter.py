@@ -44,6 +44,8 @@ class HttpFilter(Stage):
         """Raises ConfigError if nothing could pass, or a type is not spelled as the reader spells it."""
         if not self.statuses or not self.types:
             raise ConfigError("`statuses` and `types` name at least one each", stage=self.name)
+        if odd := [s for s in self.statuses if not 100 <= s <= 999]:
+            raise ConfigError(f"statuses: {odd[0]} is no HTTP status", stage=self.name)
         for kind in self.types:
             if kind != kind.lower().partition(";")[0].strip() or kind.count("/") != 1:
                 raise ConfigError(f"types: {kind!r} is no lower-case media type without parameters", stage=self.name)

@@ -44,6 +44,8 @@ class Windowing(Stage):
                 f"size - overlap must be at least {least}",
                 stage=self.name,
             )
+        if self.size > 1 << 24:
+            raise ConfigError(f"size = {self.size:,}: at most {1 << 24:,} code points", stage=self.name)
         return self._step
 
     def _step(self, batch: pa.RecordBatch) -> Outcome:

@@ -74,7 +74,7 @@ def refusal(tags: Tags, limits: Limits) -> str | None:
     """
     count, data = len(tags.at), tags.data
     gaps = tags.at[np.diff(tags.at, append=len(data)) >= _LONG] if len(data) >= _LONG else ()
-    long = any(_is_long(data, int(n)) for n in gaps)
+    long = _any_long(data, gaps)
     if count <= _SMALL and not long:
         return None
     # lists are indented in the text: nested ones make it long
@@ -84,14 +84,30 @@ def refusal(tags: Tags, limits: Limits) -> str | None:
     return None if cheap and not long else _read_tags(tags.markup(), limits)
 
 
-def _is_long(data: Bytes, tag: int) -> bool:
-    """Whether a tag, not the script or text after it, has too many attributes (script text may look as if)."""
-    found = _LONG_TAG.match(data[tag:].tobytes()) if _LETTER[data[tag + 1]] else None
-    return found is not None and len(found[0]) >= _LONG and len(_ATTRIBUTE.findall(found[0])) > _ATTRIBUTES
+def _any_long(data: Bytes, tags: Iterable[int]) -> bool:
+    """Whether a tag, not the script or text after it, may have too many attributes (script text may look as if).
+
+    Tags without an end reach over one another: more reading than a few times the page is taken for a yes.
+    """
+    page, left = data.data, _READINGS * len(data)
+    for tag in tags:
+        found = _LONG_TAG.match(page, int(tag)) if _LETTER[data[tag + 1]] else None
+        if found is None or found.end() - tag < _LONG:
+            continue
+        if left < 0 or _too_many_attributes(page, *found.span()):
+            return True
+        left -= found.end() - found.start()
+    return False
 
 
-_LONG_TAG = re.compile(rb"""<(?:"[^"]*"|'[^']*'|[^"'>])*""")
-_ATTRIBUTE = re.compile(rb"""[\s/"'][^\s/>"'=]+(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'>]+))?""")
+def _too_many_attributes(markup: bytes | memoryview, start: int, end: int) -> bool:
+    return sum(1 for _ in islice(_ATTRIBUTE.finditer(markup, start, end), _ATTRIBUTES + 1)) > _ATTRIBUTES
+
+
+# Possessive, for without it each character read inside (?:…|…)* takes some 100 bytes of memory until the match ends.
+_TAG_REST = """(?:[^"'>]++|"[^"]*+"|'[^']*+')*+"""
+_LONG_TAG = re.compile(f"<{_TAG_REST}".encode())
+_ATTRIBUTE = re.compile(rb"""[\s/"'][^\s/>"'=]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s"'>]++))?""")
 
 
 def _few_stay_open(tags: Tags) -> bool:
@@ -156,7 +172,7 @@ def _most_open(
     return keys[begins], np.maximum.reduceat(level - floor, begins)
 
 
-_TOKEN = re.compile(r"""<(?:!--|(/?)([A-Za-z][^\s/>]*)((?:"[^"]*"|'[^']*'|[^"'>])*))""")
+_TOKEN = re.compile(rf"<(?:!--|(/?)([A-Za-z][^\s/>]*+)({_TAG_REST}))")
 
 
 def _read_tags(markup: str, limits: Limits) -> str | None:
@@ -185,7 +201,7 @@ def _read_tags(markup: str, limits: Limits) -> str | None:
                 reopened = max(0, reopened - 1)
             continue
         opens += 1
-        if len(found[0]) >= _LONG and len(_ATTRIBUTE.findall(found[0].encode(errors="replace"))) > _ATTRIBUTES:
+        if found.end() - found.start() >= _LONG and _too_many_attributes(found[0].encode(), 0, -1):
             return TOO_MANY_ELEMENTS
         options += name == "option"
         work += (1 + reopened) * (1 + len(stack) + reopened)
