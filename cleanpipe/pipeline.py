@@ -43,19 +43,30 @@ class Pipeline:
         passes: list[Pass] = []
         group: list[Stage] = []
         exchange: Exchange | None = None
-        for stage in self.complete():
+        cut_by = ""
+        order = self.complete()
+        for place, stage in enumerate(order):
             met = stage.exchange()
+            if cut_by and (met is not None or stage.reasons):
+                raise ConfigError(f"stage {stage.name!r} judges documents; {cut_by!r} cuts them before it: move it up")
             if met is not None:
-                self._require(stage, met.reads - stage.reads_optional, have)
+                self._require(place, met.reads - stage.reads_optional, have)
                 passes.append(Pass(tuple(group), exchange, dict(have)))
                 group, exchange = [], met
                 have |= met.writes
-            self._require(stage, stage.reads, have)
+            self._require(place, stage.reads, have)
+            self._require(place, self._awaited(place), have)
             have |= {**stage.writes, **stage.scores}
             have = {n: t for n, t in have.items() if n not in consumed_by(stage)}
             group.append(stage)
+            cut_by = stage.name if col.WINDOW in stage.writes else cut_by
         passes.append(Pass(tuple(group), exchange, have))
         return tuple(passes)
+
+    def _awaited(self, place: int) -> frozenset[str]:
+        """Columns that a stage can do without, but that a stage after it writes: surely not what was meant."""
+        later = {n for s in self.complete()[place + 1 :] for n in {*s.writes, *s.scores}}
+        return self.complete()[place].reads_optional & later
 
     def complete(self) -> tuple[Stage, ...]:
         """The stages with ``decode`` and ``normalise`` before the first that needs them."""
@@ -80,17 +91,23 @@ class Pipeline:
                 out.append(Decode())
             out.append(normalise)
 
-    def _require(self, stage: Stage, reads: frozenset[str], have: Mapping[str, pa.DataType]) -> None:
+    def _require(self, place: int, reads: frozenset[str], have: Mapping[str, pa.DataType]) -> None:
         missing = sorted(reads - set(have))
         if not missing:
             return
-        order = [s.name for s in self.complete()]
-        later = order[order.index(stage.name) :]
-        for other in self.complete():
-            if missing[0] in {*other.writes, *other.scores}:
-                place = "stands after it: move it up" if other.name in later else "stands before it, and drops it again"
-                raise ConfigError(f"stage {stage.name!r} reads {missing[0]!r}; {other.name!r} writes it and {place}")
-        raise ConfigError(f"stage {stage.name!r} reads {missing[0]!r}, which no stage of this recipe writes")
+        order, column = self.complete(), missing[0]
+        stage = order[place]
+        writers = [i for i, s in enumerate(order) if column in {*s.writes, *s.scores}]
+        if not writers:
+            raise ConfigError(f"stage {stage.name!r} reads {column!r}, which no stage of this recipe writes")
+        writer = order[writers[0]]
+        if writers[0] > place:
+            how = f"{writer.name!r} writes it and stands after it: move {stage.name!r} down, or {writer.name!r} up"
+        else:  # a wide column that ends where text begins
+            at = next(i for i, s in enumerate(order) if isinstance(s, Normalise))
+            text = order[at + 1]  # normalise stands right before the first stage that needs the text
+            how = f"which ends where {text.name!r} needs the text: move {stage.name!r} above {text.name!r}"
+        raise ConfigError(f"stage {stage.name!r} reads {column!r}; {how}")
 
     def scores(self) -> dict[str, pa.DataType]:
         """Every score column of the ledger, in pipeline order."""

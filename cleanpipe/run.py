@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +35,8 @@ def prepare(
     pipeline.validate()
     models: dict[str, str] = {}
     for stage in pipeline.stages:
-        check: Callable[[], None] | None = getattr(stage, "check", None)
-        if check is not None:
-            check()
         models |= {f"{stage.name}.{name}": digest_of(Path(path)) for name, path in stage.models().items()}
+        stage.open()  # options that cannot work and models that are damaged stop the run before it starts
     given = list(inputs) or list(recipe.inputs)
     if not given:
         raise ConfigError("no input: name archives, folders, globs, URLs or a file that lists them")
@@ -105,6 +103,9 @@ def run(
         return taken
     try:
         return _drive(Context(recipe, str(folder), found), identity, engine, count, observer, old, keep_work)
+    except ConfigError:
+        taken.withdraw()
+        raise
     finally:
         taken.release()
 

@@ -74,6 +74,8 @@ def http_section(view: View) -> dict[str, Any] | str:
         "declared_by_sniffed": {t: largest(matrix[t], TOP) for t in sorted(shown)},
         "declared_types_left_out": count(len(matrix) - len(shown), "declared types of few documents"),
         "identified_types": largest(view.ledger.get(col.PAYLOAD_TYPE, {}), TOP),
+        "partial": {s: statuses.get(s, 0) for s in ("203", "206")},
+        "soft_404": missing("a page that answers 200 and says 'not found' is not told apart yet"),
         "removed": _removed(view, stage.name) if stage else missing("no stage of this recipe judges the HTTP status"),
     }
 

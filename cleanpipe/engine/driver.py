@@ -8,7 +8,6 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,8 @@ from cleanpipe.audit.markdown import to_markdown
 from cleanpipe.engine.base import Context, Engine, Result, Task
 from cleanpipe.engine.commit import Units, unit_key
 from cleanpipe.engine.folder import MANIFEST, Finished, clear
+from cleanpipe.engine.machine import check_disk, peak_memory, versions
 from cleanpipe.engine.opened import Opened, opened, opening_seconds
-from cleanpipe.engine.perform import peak_memory
 from cleanpipe.engine.rows import row_cost
 from cleanpipe.engine.work import failed_unit
 from cleanpipe.errors import ShardError, StopError
@@ -31,21 +30,6 @@ from cleanpipe.io.store import publish_json, publish_text
 from cleanpipe.observer import Observer
 from cleanpipe.recipe import fingerprint
 from cleanpipe.tally import Tally, add
-
-PACKAGES = (
-    "cleanpipe",
-    "pyarrow",
-    "numpy",
-    "FastWARC",
-    "Resiliparse",
-    "warcio",
-    "fasttext-predict",
-    "fasttext",
-    "kenlm-ex",
-    "kenlm",
-    "ray",
-    "datasets",
-)
 
 
 class Driver:
@@ -71,6 +55,7 @@ class Driver:
         self.work: dict[str, float] = {"task_seconds": 0.0, "opening_seconds": 0.0, "peak_memory_bytes": 0.0}
         self.resumed = self.reused = 0
         self.published: dict[str, dict[str, Any]] = {}
+        check_disk(self.out, context.inputs, observer)
         self.meetings: dict[str, dict[str, Any]] = {}
 
     def run(self) -> Finished:
@@ -136,6 +121,8 @@ class Driver:
                 keys[unit] = unit_key("failed", keys[unit], result.message)  # what follows from it has other keys too
                 result = failed_unit(self.context, unit, keys[unit], result.message)
             done[unit] = result
+            if index == 0 and result["facts"].get("aside"):
+                self.observer.warn(f"{task.label}: {result['facts']['aside']}")
             self.observer.finished(task.label, int(result["entered"]), int(result["rows"]))
         for result in done.values():
             add(self.cost, result.get("stage_seconds", {}))
@@ -358,7 +345,7 @@ class Driver:
                 "stage_seconds": {n: round(s, 3) for n, s in sorted(self.cost.items())},
                 "peak_memory_bytes": int(max(self.work["peak_memory_bytes"], peak_memory())),
             },
-            "versions": {"python": platform.python_version(), **_versions()},
+            "versions": {"python": platform.python_version(), **versions()},
             "kept_work": self.keep_work or bool(self.failed),  # the same line tries failed inputs again
         }
 
@@ -379,13 +366,3 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return -1
-
-
-def _versions() -> dict[str, str]:
-    out = {}
-    for name in PACKAGES:
-        try:
-            out[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -40,7 +41,7 @@ class Claim:
     """The right to work in a run folder; one process has it at a time, and its death gives it back."""
 
     def __init__(self, folder: Path) -> None:
-        path = folder / "work" / "lock"
+        path, self._folder = folder / "work" / "lock", folder
         self._file = path.open("a+", encoding="utf-8")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -52,6 +53,15 @@ class Claim:
         self._file.truncate(0)
         self._file.write(f"process {os.getpid()} on {platform.node()}\n")
         self._file.flush()
+
+    def withdraw(self) -> None:
+        """Leave no trace of a run that nothing was done for: its corrected line must find the folder free."""
+        work = self._folder / "work"
+        if not any(work.glob("pass*/*/manifest.json")):
+            shutil.rmtree(work, ignore_errors=True)
+            for name in ("data", "ledger", "quarantine", "audit", "."):
+                with contextlib.suppress(OSError):
+                    (self._folder / name).rmdir()
 
     def release(self) -> None:
         """Let others work in it."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import errno
-import resource
 import time
-from pathlib import Path
 
 from cleanpipe.engine.base import Context, Progress, Result, Task
+from cleanpipe.engine.machine import peak_memory
 from cleanpipe.engine.opened import opening_seconds
 from cleanpipe.engine.work import WORK
 from cleanpipe.errors import CleanpipeError, ShardError, StopError
@@ -43,14 +42,3 @@ def translate(error: OSError, label: str) -> CleanpipeError:
         return StopError("no space left on the device; free some and start the same line again", source=label)
     what = error.strerror or str(error)
     return StopError(f"the run folder failed ({what}); mend it and start the same line again", source=label)
-
-
-def peak_memory() -> int:
-    """Largest resident set of this process so far, bytes (VmHWM: ru_maxrss would show the parent's across exec)."""
-    try:
-        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -38,9 +38,11 @@ def read_unit(
     """Read, judge and record one input. Returns the reader's facts of the file."""
     options = context.recipe.read
     limits = ReadLimits(max_body=options.max_body, expansion=options.expansion)
-    archive = read_archive(source.uri, reader=options.reader, limits=limits, progress=progress)
+    archive = read_archive(source.uri, reader=options.reader, limits=limits, progress=progress, stamp=source.stamp)
     began = time.process_time()
     documents = DocumentBatches()
+    aside: list[FailedRecord] = []  # the first, to name it, and how many
+    lost = 0
     for part in documents.rows(
         archive, source.source, limits, max_rows=options.batch_rows, max_bytes=options.batch_bytes
     ):
@@ -59,6 +61,7 @@ def read_unit(
                 ledger.conform(ledger_columns(part.failed, ledger.IDENTITY, READ), len(part.failed), fates.schema)
             )
             quarantine.write(failed_rows(part.failed, READ))
+            aside, lost = aside or part.failed[:1], lost + len(part.failed)
         fates.write(order(pa.concat_tables(rows)))
         began = time.process_time()
     cost[READ] = cost.get(READ, 0.0) + time.process_time() - began
@@ -73,6 +76,7 @@ def read_unit(
         "records": records,
         "reader": facts.reader,
         "reread": facts.reread,
+        "aside": f"{lost:,} set aside, the first at {aside[0].record_offset:,}: {aside[0].message}" if aside else "",
     }
 
 

@@ -8,10 +8,11 @@ from datetime import datetime
 from cleanpipe.io.heads import BLANK, Head, Heads
 
 # URL IP date type [code checksum location offset filename] length; the URL may hold blanks, the type too
-_FIELDS = re.compile(  # every repetition is bounded: a page's line of a million blanks must not cost a million steps
-    rb"(?P<url>[A-Za-z][A-Za-z0-9+.\-]{0,31}:[^\r\n]{0,8192}?)[ \t]{1,4}"
+# every repetition is bounded and the first address and date stand, or a page's long line would cost its square
+_FIELDS = re.compile(
+    rb"(?>(?P<url>[A-Za-z][A-Za-z0-9+.\-]{0,31}:[^\r\n]{0,8192}?)[ \t]{1,4}"
     rb"(?P<ip>\d{1,3}(?:\.\d{1,3}){3}|[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:.]{1,41}|-)[ \t]{1,4}"
-    rb"(?P<date>\d{4,20}|-)[ \t]{1,4}(?P<type>\S[^\r\n]{0,4096}?)[ \t]{1,4}(?P<length>-?\w{1,20})[ \t]{0,4}\r?\n"
+    rb"(?P<date>\d{4,20}|-)[ \t]{1,4})(?P<type>\S[^\r\n]{0,4096}?)[ \t]{1,4}(?P<length>-?\w{1,20})[ \t]{0,4}\r?\n"
 )
 _SECOND = re.compile(rb"(?P<type>\S+) (?P<code>\d{3}|-) (?P<sum>\S+) (?P<location>.*) (?P<offset>-?\d+) (?P<file>\S+)")
 _MAX_LINE = 1 << 16

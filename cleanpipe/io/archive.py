@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 
-from cleanpipe.errors import ConfigError
+from cleanpipe.errors import ConfigError, StopError
 from cleanpipe.io.bytesource import ByteSource
 from cleanpipe.io.fast_reader import Handover, fast_records
 from cleanpipe.io.heads import WARC
@@ -24,8 +24,10 @@ _DEFAULT = ReadLimits()
 class ArchiveReader:
     """Items of one file in offset order; read once. ``facts`` is complete when the iteration has ended."""
 
-    def __init__(self, uri: str, reader: str, limits: ReadLimits, progress: Callable[[int], None] | None) -> None:
-        self.uri, self._reader, self._limits, self._progress = uri, reader, limits, progress
+    def __init__(
+        self, uri: str, reader: str, limits: ReadLimits, progress: Callable[[int], None] | None, stamp: str
+    ) -> None:
+        self.uri, self._reader, self._limits, self._progress, self._stamp = uri, reader, limits, progress, stamp
         self.facts = ReadFacts(records={}, reader=reader)
 
     def __iter__(self) -> Iterator[Item]:
@@ -33,9 +35,13 @@ class ArchiveReader:
 
         Raises:
             ShardError: it cannot be opened or read; whatever its bytes are, they raise nothing.
+            StopError: a local file is not the one that ``stamp`` says; or, at the end, it changed while it was read,
+                so that its records fit no one state of it.
         """
         facts, counts = self.facts, dict[str, int]()
         with ByteSource(self.uri, self._progress) as source:
+            if self._stamp and source.modified and source.modified != self._stamp:
+                raise StopError("changed since the run began; start the same line again", source=self.uri)
             facts.file_bytes = source.size
             for item in self._items(source):
                 if isinstance(item, RawRecord):
@@ -44,6 +50,8 @@ class ArchiveReader:
                 yield item
             facts.records = dict(sorted(counts.items()))
             facts.sha256 = source.finish()
+            if source.changed():
+                raise StopError("changed while it was read; start the same line again", source=self.uri)
 
     def _items(self, source: ByteSource) -> Iterator[Item]:
         if not source.size:
@@ -87,6 +95,7 @@ def read_archive(
     reader: str = "fast",
     limits: ReadLimits = _DEFAULT,
     progress: Callable[[int], None] | None = None,
+    stamp: str = "",
 ) -> ArchiveReader:
     """An iterable of the records and damages of one archive.
 
@@ -95,13 +104,14 @@ def read_archive(
         reader: "fast" (FastWARC, each record proven), "member" (the careful one), "warcio" (proven likewise).
         limits: sizes at which a record is cut.
         progress: called with the file bytes consumed so far, at most once a MiB, and at the end.
+        stamp: the ``Input.stamp`` that a local file must still have; "" for any.
 
     Raises:
-        ConfigError: no such reader. ShardError comes while iterating.
+        ConfigError: no such reader. ShardError and StopError come while iterating.
     """
     if reader not in READERS:
         raise ConfigError(f"no reader {reader!r}: choose one of {', '.join(READERS)}")
-    return ArchiveReader(uri, reader, limits, progress)
+    return ArchiveReader(uri, reader, limits, progress, stamp)
 
 
 def read_one(uri: str, offset: int, length: int, offset_kind: str, *, limits: ReadLimits = _DEFAULT) -> Item:

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from stat import S_ISREG
 from types import TracebackType
 from typing import BinaryIO, Self, cast
 
@@ -37,6 +38,10 @@ def translated(error: Exception, uri: str) -> CleanpipeError:
     return kind(f"cannot be read: {what}", source=uri)
 
 
+def _stamp(stat: os.stat_result) -> str:
+    return f"{stat.st_dev}:{stat.st_ino} {stat.st_size} {stat.st_mtime_ns}"
+
+
 class ByteSource:
     """Random access to one file, local or at an fsspec URL, with the SHA-256 of its bytes taken on the way.
 
@@ -52,6 +57,7 @@ class ByteSource:
         self._sha, self.consumed, self._told = hashlib.sha256(), 0, 0
         self._base, self._chunk = 0, b""
         self._fd, self._file = -1, cast("BinaryIO | None", None)
+        self._stamp, self.modified = "", ""  # of a local file: what changes when its bytes do; mtime in nanoseconds
         try:
             self.size = self._open()
         except Exception as error:
@@ -64,9 +70,10 @@ class ByteSource:
             self._fd = os.open(path, os.O_RDONLY)
             if Path(path).is_dir():
                 raise IsADirectoryError(21, "is a folder")
-            size = os.fstat(self._fd).st_size
-            if size or Path(path).is_file():
-                return size
+            stat = os.fstat(self._fd)
+            if S_ISREG(stat.st_mode):
+                self._stamp, self.modified = _stamp(stat), str(stat.st_mtime_ns)
+                return stat.st_size
             pipe, self._fd = open(self._fd, "rb"), -1  # noqa: PTH123, SIM115  # a pipe or a device has no size and no seek
             return self._spool(pipe)
         import fsspec  # lazily: local runs do without it
@@ -119,9 +126,13 @@ class ByteSource:
             size -= len(data)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+    def holds(self, offset: int) -> bool:
+        """Whether the chunk at hand has the byte at ``offset``."""
+        return self._base <= offset < self._base + len(self._chunk)
+
     def at(self, offset: int) -> memoryview:
         """The bytes from ``offset`` to the end of the chunk held; empty at the end of the file alone."""
-        if not self._base <= offset < self._base + len(self._chunk):
+        if not self.holds(offset):
             self._base, self._chunk = offset, self.read_at(offset, CHUNK)
         return memoryview(self._chunk)[offset - self._base :] if self._chunk else _EMPTY
 
@@ -152,6 +163,21 @@ class ByteSource:
             self._told = self.consumed
             self._progress(self.consumed)
         return self._sha.hexdigest()
+
+    def changed(self) -> bool:
+        """Whether a local file was written to, or another put in its place, since it was opened.
+
+        One that is gone by its name has not changed: what was read of it was whole.
+        """
+        path = local_path(self.uri)
+        if path is None or not self._stamp:
+            return False
+        try:
+            return {_stamp(os.fstat(self._fd)), _stamp(Path(path).stat())} != {self._stamp}
+        except FileNotFoundError:
+            return _stamp(os.fstat(self._fd)) != self._stamp
+        except OSError as error:
+            raise translated(error, self.uri) from error
 
     def close(self) -> None:
         """Closes the file; errors at this point lose nothing."""

@@ -19,6 +19,7 @@ from cleanpipe.io.sniff import looks_utf16
 BOM, HTTP, META, XML, UTF8, DETECTOR, DEFAULT = "bom", "http", "meta", "xml", "utf8", "detector", "default"
 REPLACEMENT = "replacement"
 PRESCAN = 1024  # bytes
+MENDED = 1 << 19  # errors in a body that are mended one by one; the rest of one with more is no text in that charset
 LATE_META = 1 << 20  # bytes; a declaration behind them is not looked for
 NEARLY = 2  # sound multi-byte sequences for each broken one make a damaged page UTF-8; legacy pages reach 0.4
 
@@ -299,8 +300,21 @@ def _table(charset: str) -> str:
     return "".join(characters)
 
 
+def _spent(error: UnicodeDecodeError) -> bool:
+    """Counts an error; one decoding reports all of its errors with one exception object."""
+    state = vars(error)
+    state["count"] = state.get("count", 0) + 1
+    return bool(state["count"] > MENDED)
+
+
+def _rest(error: UnicodeDecodeError, codec: str) -> tuple[str, int]:
+    return error.object[error.start :].decode(codec, "replace"), len(error.object)
+
+
 def _gbk_error(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeDecodeError)
+    if _spent(error):
+        return _rest(error, "gb18030")
     return (
         "€" if error.object[error.start] == 0x80 else "\ufffd"
     ), error.end  # 0x80: as windows-936 and browsers have it
@@ -309,6 +323,8 @@ def _gbk_error(error: UnicodeError) -> tuple[str, int]:
 def _euc_jp_error(error: UnicodeError) -> tuple[str, int]:
     """Rows 13 and 89 to 92 (NEC, IBM) are in the browsers' table, not in Python's: read as windows-31J."""
     assert isinstance(error, UnicodeDecodeError)
+    if _spent(error):
+        return _rest(error, "euc_jp")
     pair = error.object[error.start : error.start + 2]
     if len(pair) == 2 and min(pair) >= 0xA1 and max(pair) <= 0xFE:
         row, cell = pair[0] - 0xA0, pair[1] - 0xA0
@@ -338,12 +354,17 @@ def _euc_jp(body: bytes) -> str:
 
 def _iso_2022_jp(body: bytes) -> str:
     out = StringIO()
-    mode, position = b"(B", 0
+    mode, position, broken = b"(B", 0, 0
     while position < len(body):
+        if broken > MENDED:
+            out.write(body[position:].decode("ascii", "replace"))
+            break
         escape = _ESCAPE.search(body, position)
         piece = body[position : escape.start() if escape else len(body)]
         if mode[:1] == b"$":
-            out.write(_euc_jp(piece.translate(_TO_EUC)))
+            text = _euc_jp(piece.translate(_TO_EUC))
+            broken += "\ufffd" in text
+            out.write(text)
         elif mode == b"(I":
             out.write(piece.translate(_TO_EUC).decode("cp932", "replace"))
         else:

@@ -9,12 +9,12 @@ that does not pass, and always the last of the file, is read by the member reade
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from fastwarc.warc import ArchiveIterator, WarcRecord
 
-from cleanpipe.errors import CleanpipeError
 from cleanpipe.io.bytesource import ByteSource
 from cleanpipe.io.heads import content_length, header_map, lowered, record_type
 from cleanpipe.io.record import OFFSET_IN_FILE, RawRecord, ReadLimits
@@ -37,27 +37,31 @@ class Handover:
 
 
 class Stream:
-    """What FastWARC reads from: the source in order, the last two pieces kept so that a trailer can be looked up."""
+    """What FastWARC reads from: the source in order, the last two pieces kept so that a trailer can be looked up.
+
+    No exception may cross into Rust, where it would be lost or end in a panic: it is kept in ``error``, reading ends
+    there, and who called FastWARC raises it again.
+    """
 
     def __init__(self, source: ByteSource) -> None:
         self._source, self._at = source, 0
         self._pieces: tuple[tuple[int, bytes], tuple[int, bytes]] = ((0, b""), (0, b""))
-        self.error: CleanpipeError | None = None
+        self.error: BaseException | None = None
+        # the offset of the next byte; no Python of ours runs here, so no signal's exception can come out of it
+        self.tell: Callable[[], int] = partial(getattr, self, "_at")
 
     def read(self, size: int = -1) -> bytes:
         """The next bytes; none after an error."""
         try:
+            if self.error is not None:
+                return b""
             data = self._source.read_at(self._at, size if size >= 0 else _BUFFER)
-        except CleanpipeError as error:  # an exception must not cross into Rust: it would end in a panic
+            self._pieces = ((self._at, data), self._pieces[0])
+            self._at += len(data)
+        except BaseException as error:  # the interrupts among them
             self.error = error
             return b""
-        self._pieces = ((self._at, data), self._pieces[0])
-        self._at += len(data)
         return data
-
-    def tell(self) -> int:
-        """Offset of the next byte."""
-        return self._at
 
     def seek(self, offset: int, whence: int = 0) -> int:
         """Goes to an offset, as files do."""
@@ -118,9 +122,9 @@ def fast_records(source: ByteSource, limits: ReadLimits, *, compressed: bool) ->
                 )
             record = next(records, None)
         except BaseException as error:
-            reason = _reason(error)
+            reason = _reason(error, stream)
             break
-        if record is None:
+        if record is None or stream.error is not None:
             break
         begin: int = record.stream_pos
         if at >= 0:
@@ -148,7 +152,7 @@ def fast_records(source: ByteSource, limits: ReadLimits, *, compressed: bool) ->
         try:
             block = record.reader.read()
         except BaseException as error:
-            reason = _reason(error)
+            reason = _reason(error, stream)
             break
         if len(block) != length:
             reason = f"the block at {at} is shorter than its Content-Length"
@@ -165,8 +169,11 @@ def fast_records(source: ByteSource, limits: ReadLimits, *, compressed: bool) ->
     return Handover(max(at, 0), inflated, pending, reason)
 
 
-def _reason(error: BaseException) -> str:
+def _reason(error: BaseException, stream: Stream) -> str:
     """Errors of FastWARC, panics of its Rust core among them, are a reason to stop; what stops a program is not."""
-    if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit | MemoryError):
+    if stream.error is not None:
+        raise stream.error
+    panic = type(error).__name__ == "PanicException"  # of pyo3, which gives it no address to import it from
+    if isinstance(error, MemoryError) or not (panic or isinstance(error, Exception)):
         raise error
     return f"FastWARC: {error}"

@@ -8,8 +8,9 @@ head that passes it. Blank lines belong to the record before them, at the start 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from cleanpipe.io.heads import BLANK, Head, Heads
 from cleanpipe.io.record import ReadLimits
@@ -17,6 +18,7 @@ from cleanpipe.io.views import View
 
 _FIRST, _SEARCH, _OVERLAP = 4096, 1 << 18, 1 << 14
 _CLOSERS = 4  # bytes of CRLFCRLF
+_TRIED = 16  # ends tried for a record whose length counts characters
 _NOTHING = "blank"
 
 
@@ -58,7 +60,7 @@ class Framer:
             if frame is not None:
                 seen = True
             else:
-                found = self.search(max(at + (head.size if head else 1), view.first()))
+                found = self.search(max(at + 1, view.first()))
                 error, message = self._reason(head, last=found is None, seen=seen)
                 stop = view.end() if found is None else found
                 frame = Frame(start, stop - start, error=error, message=message)
@@ -99,6 +101,8 @@ class Framer:
         if length is None:
             return self._unsized(start, body, head)
         need = min(length, self._cap)
+        if view.ends_before(body + length):
+            return None
         block = view.peek(body, need)
         while len(block) < need and view.extend():
             block += view.peek(body + len(block), need - len(block))
@@ -126,26 +130,30 @@ class Framer:
     def _unsized(self, start: int, body: int, head: Head) -> Frame | None:
         """A record that does not say its length: believed if its block is empty, or if only one can be meant."""
         view, size = self._view, self._max_head if self._view.whole_file else self._cap
-        block = view.peek(body, size + 1)
-        text = block.lstrip(BLANK)
-        if len(block) <= size or text:
-            after = body + len(block) - len(text)
-            if not text or self._starts(after):
-                return Frame(start, after - start, head)
-        if view.whole_file and head.type != "arc_header":
+        after, step = body, 64
+        while (data := view.peek(after, step)) and not data.strip(BLANK) and after - body <= size:
+            after, step = after + len(data), 1 << 16
+        after += len(data) - len(data.lstrip(BLANK))
+        if not data or (after - body <= size and self._starts(after)):
+            return Frame(start, after - start, head)
+        if head.type == "arc_header":
+            stop = next(self._candidates(body, body + size), None)
+        elif view.whole_file or self.search(body, body + size) is not None:
             return None
-        heads = (m.start() for m in self._heads.candidates.finditer(block))
-        stop = next((h for h in heads if head.type == "arc_header" or self._passes(body + h)), -1)
-        if stop < 0 and len(block) <= size:
-            stop = len(block)
-        elif stop < 0 or head.type != "arc_header":
-            return None
-        block = block[:stop]
+        else:
+            stop = None
+        if stop is None:
+            if view.peek(body + size, 1):
+                return None
+            block = view.peek(body, size)
+        else:
+            block = view.peek(body, stop - body)
+        stop = body + len(block)
         for closer in (b"\r\n\r\n", b"\n\n", b"\r\n", b"\n"):
             if block.endswith(closer):
                 block = block[: -len(closer)]
                 break
-        return Frame(start, body + stop - start, head, block)
+        return Frame(start, stop - start, head, block)
 
     def _in_characters(self, start: int, at: int, head: Head) -> Frame | None:
         """A record of a file that went through a text editor: LF everywhere, lengths of the CRLF text or in characters.
@@ -156,45 +164,86 @@ class Framer:
         view, body, length = self._view, at + head.size, head.length
         if not head.lf or not head.known or length is None or length > self._max_head or view.first() > body:
             return None
-        data = view.peek(body, 4 * length + 64)
-        stops = [m.start() for m in self._heads.candidates.finditer(data)]
-        if not view.peek(body + len(data), 1):
-            stops.append(len(data))
-        for stop in stops[:16]:
-            text = data[:stop].rstrip(b"\n")
+        limit = body + 4 * length + 64
+        stops = list(islice(self._candidates(body, limit), _TRIED))
+        if len(stops) < _TRIED and not view.peek(limit, 1):
+            stops.append(body + len(view.peek(body, limit - body)))
+        for stop in stops:
+            text = view.peek(body, stop - body).rstrip(b"\n")
+            if 2 * len(text) + _CLOSERS < length:  # neither count can be as large
+                continue
             characters, crlf = len(text.decode("utf-8", "replace")), len(text) + text.count(b"\n")
             close = abs(characters - length) <= _CLOSERS or abs(crlf - length) <= _CLOSERS
-            if close and stop - len(text) >= 2:
-                return Frame(start, body + stop - start, head, text)
+            if close and stop - body - len(text) >= 2:
+                return Frame(start, stop - start, head, text)
         return None
 
-    def search(self, offset: int) -> int | None:
-        """Offset of the next head at a line's start, at or after ``offset``, whose record passes; None if none does."""
-        view = self._view
+    def search(self, offset: int, limit: int | None = None) -> int | None:
+        """Offset of the next head at a line's start, at or after ``offset``, whose record passes; None if none does.
+
+        limit: where to stop; without one, what was searched may be forgotten. Of several first lines before one end of
+        a head only the last is tried: a head holds none. So each byte is looked at a bounded number of times.
+        """
+        last = -1
+
+        def kept() -> int:
+            return last
+
+        for at, line in self._lines(offset, limit, kept):
+            if last >= 0 and self._heads.complete(self._view.peek(last, min(at - last, self._max_head))):
+                if self._passes(last):
+                    return last
+                last = -1
+            if line:
+                last = at
+            elif last >= 0 and at - last >= self._max_head:  # longer than a head may be
+                last = -1
+        return None
+
+    def _candidates(self, offset: int, limit: int) -> Iterator[int]:
+        """Offsets from ``offset`` up to ``limit`` at which a head may begin; nothing is forgotten."""
+        return (at for at, line in self._lines(offset, limit) if line)
+
+    def _lines(
+        self, offset: int, limit: int | None, kept: Callable[[], int] = lambda: -1
+    ) -> Iterator[tuple[int, bool]]:
+        """Where first lines of heads begin (True) and where the search has come to (False), in order.
+
+        limit: where to stop; without one, what lies before is forgotten, but for a head at ``kept()``.
+        """
+        view, size = self._view, _FIRST
         at = max(offset - 1, view.first())  # the line end before it counts
         while True:
-            data = view.peek(at, _SEARCH)
-            for match in self._heads.candidates.finditer(data):
-                if at + match.start() >= offset and self._passes(at + match.start()):
-                    return at + match.start()
-            if len(data) < _SEARCH:
-                return None
-            at += _SEARCH - _OVERLAP
-            view.discard(at)
+            data = view.peek(at, size if limit is None else min(size, limit - at))
+            for match in self._heads.candidates.finditer(data, max(offset - at, 0)):
+                offset = at + match.start() + 1
+                yield offset - 1, True
+            yield at + len(data), False
+            if len(data) < size:
+                return
+            if size < _SEARCH:  # a near one is found for little
+                size *= 8
+                continue
+            at += size - _OVERLAP
+            if limit is None:
+                head = kept()
+                view.discard(min(head, at) if head >= 0 else at)
 
     def _passes(self, at: int) -> bool:
         head = self._head(at)
         if head is None or not head.known or not head.closed or head.length is None:
             return False
-        if head.length > self._cap:
-            return True
         view, stop = self._view, at + head.size + head.length
-        tail = view.peek(stop, _FIRST)
+        if head.length > self._cap or view.ends_before(stop):
+            return not view.ends_before(stop)
+        tail = view.probe(stop, _FIRST)
         if not tail:
-            return bool(view.peek(stop - 1, 1))
+            return bool(view.probe(stop - 1, 1))
         rest = tail.lstrip(BLANK)
         closers = self._heads.closers if head.lf else self._heads.closers[:1]
-        return not rest or tail.startswith(closers) or self._heads.starts(rest)
+        if tail.startswith(closers) or self._heads.starts(rest):
+            return True
+        return not rest and len(tail) < _FIRST
 
 
 def _without_closer(block: bytes, blank: bytes) -> bytes:

@@ -62,6 +62,11 @@ def header_map(items: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     return headers
 
 
+def unfolded(lines: Iterable[bytes]) -> bytes:
+    """A value that goes on over several lines, as one."""
+    return b" ".join(filter(None, (line.strip() for line in lines)))
+
+
 def content_length(headers: Mapping[str, str]) -> int | None:
     """The Content-Length, or None where it is missing or no plain number."""
     value = headers.get("content-length", "")
@@ -77,24 +82,28 @@ def record_type(headers: Mapping[str, str]) -> str:
 def parse_warc_head(data: bytes) -> Head | None:
     """The head at the start of ``data``; None if there is none. ``data`` must hold the whole head or all that is left.
 
-    A line without a colon is passed over; lines that begin with a blank continue the value above (RFC 2616).
+    A line without a colon is passed over, but a version line begins the next head: this one has no end. Lines that
+    begin with a blank continue the value above (RFC 2616).
     """
     version = VERSION_LINE.match(data)
     if version is None:
         return None
     end = HEAD_END.search(data, version.end() - 2)
     stop = end.start() if end else len(data)
-    items: list[tuple[bytes, bytes]] = []
+    items: list[tuple[bytes, list[bytes]]] = []
     for line in data[version.end() : stop].split(b"\n"):
         name, colon, value = line.partition(b":")
         if line[:1] in (b" ", b"\t"):
             if items:
-                items[-1] = (items[-1][0], items[-1][1].strip() + b" " + line.strip())
-        elif colon and name.strip():
-            items.append((name, value))
+                items[-1][1].append(line)
+        elif colon:
+            if name.strip():
+                items.append((name, [value]))
+        elif VERSION_LINE.fullmatch(line + b"\n"):
+            return None
     if not items:
         return None
-    headers = header_map(items)
+    headers = header_map((name, lines[0] if len(lines) == 1 else unfolded(lines)) for name, lines in items)
     length = content_length(headers)
     dated = "warc-record-id" in headers or "warc-date" in headers
     return Head(

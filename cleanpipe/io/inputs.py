@@ -5,10 +5,12 @@ from __future__ import annotations
 import glob
 import gzip
 import os
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from stat import S_ISREG
+from typing import Any, BinaryIO, cast
 
 from cleanpipe.errors import ConfigError
 from cleanpipe.io.bytesource import is_url, local_path
@@ -18,6 +20,7 @@ _KINDS = (".warc", ".wet", ".wat", ".arc")
 _PACKED = ("", ".gz", ".zst")
 ENDINGS = tuple(kind + packed for kind in _KINDS for packed in _PACKED)
 MANIFESTS = (".paths", ".paths.gz", ".txt", ".txt.gz")
+_LIST, _LINE = 256 << 20, 1 << 16  # bytes of a manifest and of one of its lines, inflated
 _ENDINGS_TEXT = "an archive ends in .warc, .wet, .wat or .arc, with .gz or .zst"
 
 
@@ -37,12 +40,14 @@ class Input:
 def resolve_inputs(inputs: Sequence[str], *, source_root: str | None) -> list[Input]:
     """Every archive that ``inputs`` name, each once, sorted by ``source``.
 
-    Each entry is a file, a glob, a folder (searched to the bottom for archive endings), a manifest (``.paths``,
-    ``.paths.gz``, ``.txt``: one path a line, relative to its own folder or one above it, else to the working folder),
-    or a URL of any of these. ``source`` is the path below ``source_root``, else the base name.
+    Each entry is a file, a glob, a folder (searched to the bottom for archive endings, through linked folders too, each
+    folder once), a manifest (``.paths``, ``.paths.gz``, ``.txt``: one path a line, relative to its own folder or one
+    above it, else to the working folder; at most 256 MiB inflated), or a URL of any of these. ``source`` is the path
+    below ``source_root``, else the base name.
 
     Raises:
-        ConfigError: nothing there, nothing matches, not an archive, or two inputs of one name; one clear line.
+        ConfigError: an empty name, nothing there, nothing matches, not an archive, no regular file (a pipe is not
+            opened), a name that is not UTF-8, or two inputs of one name; one clear line.
     """
     if not inputs:
         raise ConfigError("no input: name archives, a glob, a folder or a manifest")
@@ -50,6 +55,8 @@ def resolve_inputs(inputs: Sequence[str], *, source_root: str | None) -> list[In
     for name in inputs:
         for uri, size, stamp in _expand(os.fspath(name), manifests=True):
             source = _source(uri, source_root)
+            if not source.isprintable() or not uri.isprintable():
+                _refuse_name(uri)
             found.setdefault(uri, Input(source, uri, size, stamp))
     by_source: dict[str, Input] = {}
     for item in found.values():
@@ -57,7 +64,7 @@ def resolve_inputs(inputs: Sequence[str], *, source_root: str | None) -> list[In
         if other is not item:
             first, second = sorted((other.uri, item.uri))
             raise ConfigError(
-                f"two inputs are both named {item.source!r}: {first} and {second}; "
+                f"two inputs are both named {item.source!r}: {_shown(first)} and {_shown(second)}; "
                 "give --source-root a folder above both, so that their paths below it tell them apart"
             )
     return sorted(by_source.values(), key=lambda item: item.source)
@@ -66,8 +73,25 @@ def resolve_inputs(inputs: Sequence[str], *, source_root: str | None) -> list[In
 _Found = tuple[str, int, str]  # URI, size, stamp
 
 
+def _refuse_name(name: str) -> None:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise ConfigError(f"input {_shown(name)} has a name that is not UTF-8: rename it") from None
+
+
+def _shown(name: str) -> str:
+    """A name for a message of one line: bytes that are not UTF-8, line ends and the like as escapes."""
+    if name.isprintable():
+        return name
+    parts = (c if c.isprintable() else repr(os.fsencode(c) if "\udc80" <= c <= "\udcff" else c) for c in name)
+    return "".join(p if len(p) == 1 else p.removeprefix("b")[1:-1] for p in parts)
+
+
 def _expand(name: str, *, manifests: bool) -> Iterator[_Found]:
     path = local_path(name)
+    if not (name if path is None else path).strip():
+        raise ConfigError("an empty input name: name archives, a glob, a folder or a manifest")
     try:
         yield from (
             _expand_local(path, manifests=manifests) if path is not None else _expand_url(name, manifests=manifests)
@@ -76,31 +100,61 @@ def _expand(name: str, *, manifests: bool) -> Iterator[_Found]:
         raise
     except Exception as error:  # foreign errors of storage, many and varied
         what = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
-        raise ConfigError(f"input {name} cannot be read: {what}") from error
+        raise ConfigError(f"input {_shown(name)} cannot be read: {what}") from error
 
 
 def _expand_local(name: str, *, manifests: bool) -> Iterator[_Found]:
     path = Path(os.path.abspath(name))  # noqa: PTH100  # resolve() would follow links, and the name is the user's
     if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if _is_archive(file.name) and file.is_file())
+        files = sorted(_below(path))
         if not files:
-            raise ConfigError(f"input folder {name} holds no archive: {_ENDINGS_TEXT}")
+            raise ConfigError(f"input folder {_shown(name)} holds no archive: {_ENDINGS_TEXT}")
         yield from map(_stat, files)
     elif path.exists():
+        _stat(path)  # before it is opened: a pipe would wait for its writer
         head = _start(path)
         if manifests and _is_manifest(path.name) and heads_of(head) is None:
-            yield from _manifest(name, path.read_bytes(), [str(folder) for folder in path.parents])
+            with path.open("rb") as file:
+                yield from _manifest(name, file, head, [str(folder) for folder in path.parents])
         else:
             _check(name, path.name, head)
             yield _stat(path)
     elif glob.has_magic(name):
         matches = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207  # Path.glob takes no absolute pattern
-        files = [Path(match) for match in matches if Path(match).is_file() and _is_archive(Path(match).name)]
+        files = [Path(match) for match in _once(matches) if _is_archive(match) and not Path(match).is_dir()]
         if not files:
-            raise ConfigError(f"input {name} matches no archive ({len(matches)} other names): {_ENDINGS_TEXT}")
+            raise ConfigError(f"input {_shown(name)} matches no archive ({len(matches)} other names): {_ENDINGS_TEXT}")
         yield from map(_stat, files)
     else:
-        raise ConfigError(f"input {name} does not exist")
+        raise ConfigError(f"input {_shown(name)} does not exist")
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """The archives in a folder and all below it, real folders before linked ones, no folder twice."""
+    visited: set[tuple[int, int]] = set()
+    folders, links = [folder], list[Path]()
+    while folders or links:
+        place = folders.pop() if folders else links.pop(0)
+        stat = place.stat()
+        if (stat.st_dev, stat.st_ino) in visited:
+            continue
+        visited.add((stat.st_dev, stat.st_ino))
+        linked: list[Path] = []
+        for path in place.iterdir():
+            if path.is_dir():
+                (linked if path.is_symlink() else folders).append(path)
+            elif _is_archive(path.name):
+                yield path
+        links += sorted(linked)
+
+
+def _once(matches: Sequence[str]) -> list[str]:
+    """Matches without those that lead to the same place through a linked folder."""
+    places: dict[tuple[str, str], str] = {}
+    for match in sorted(matches, key=lambda match: (match.count("/"), match)):
+        folder, base = os.path.split(match)
+        places.setdefault((os.path.realpath(folder), base), match)
+    return sorted(places.values())
 
 
 def _expand_url(name: str, *, manifests: bool) -> Iterator[_Found]:
@@ -114,8 +168,7 @@ def _expand_url(name: str, *, manifests: bool) -> Iterator[_Found]:
         for match in matches:
             yield _info(_url(fs, name, match), fs.info(match))
         return
-    if not fs.exists(path):
-        raise ConfigError(f"input {name} does not exist")
+    _reach(fs, name, path)
     if fs.isdir(path) and not fs.isfile(path):
         files = [file for file in sorted(fs.find(path)) if _is_archive(file)]
         if not files:
@@ -128,29 +181,61 @@ def _expand_url(name: str, *, manifests: bool) -> Iterator[_Found]:
         head = file.read(_HEAD)
     if manifests and _is_manifest(base) and heads_of(head) is None:
         with fs.open(path, "rb") as file:
-            yield from _manifest(name, file.read(), _parents(name))
+            yield from _manifest(name, file, head, _parents(name))
     else:
         _check(name, base, head)
         yield _info(name, fs.info(path))
 
 
-def _manifest(name: str, data: bytes, folders: Sequence[str]) -> Iterator[_Found]:
-    """The archives that a list names; each entry is looked for in the manifest's folder, then in those above it."""
+def _reach(fs: Any, name: str, path: str) -> None:
+    """Refuses what is not there; storage that does not answer says so instead."""
     try:
-        lines = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode("utf-8-sig").splitlines()
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise ConfigError(f"manifest {name} is no list of paths: {error}") from error
-    entries = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
-    if not entries:
-        raise ConfigError(f"manifest {name} names no input")
-    for entry in entries:
+        fs.info(path)
+    except FileNotFoundError as error:
+        cause = error.__cause__
+        gone = isinstance(cause, FileNotFoundError) or getattr(cause, "status", 0) in (404, 410)
+        if "http" in fs.protocol and isinstance(cause, Exception) and not gone:
+            raise cause from None  # HTTP's file system takes every failure for a missing file
+        if not fs.exists(path):
+            raise ConfigError(f"input {name} does not exist") from None
+
+
+def _manifest(name: str, file: BinaryIO, head: bytes, folders: Sequence[str]) -> Iterator[_Found]:
+    """The archives that a list names; each entry is looked for in the manifest's folder, then in those above it."""
+    entries = 0
+    lines = cast("BinaryIO", gzip.GzipFile(fileobj=file)) if head[:2] == b"\x1f\x8b" else file
+    for entry in _entries(_shown(name), lines):
+        entries += 1
         target = entry
         if not is_url(entry) and not os.path.isabs(entry):  # noqa: PTH117
             target = next((place for place in (_join(f, entry) for f in folders) if _exists(place)), entry)
         try:
             yield from _expand(target, manifests=False)
         except ConfigError as error:
-            raise ConfigError(f"manifest {name}: {error.message}") from error
+            raise ConfigError(f"manifest {_shown(name)}: {error.message}") from error
+    if not entries:
+        raise ConfigError(f"manifest {_shown(name)} names no input")
+
+
+def _entries(name: str, file: BinaryIO) -> Iterator[str]:
+    """The lines of a list, comments and blank ones aside; neither the list nor one line of it can fill the memory."""
+    size = 0
+    while True:
+        try:
+            line = file.readline(_LINE + 1)
+            text = line.decode("utf-8-sig" if not size else "utf-8")
+        except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+            raise ConfigError(f"manifest {name} is no list of paths: {error}") from error
+        if not line:
+            return
+        size += len(line)
+        if len(line) > _LINE:
+            raise ConfigError(f"manifest {name} is no list of paths: a line is longer than {_LINE} bytes")
+        if size > _LIST:
+            raise ConfigError(f"manifest {name} is larger than {_LIST >> 20} MiB: split it")
+        for entry in text.split("\r"):
+            if (entry := entry.strip()) and not entry.startswith("#"):
+                yield entry
 
 
 def _exists(name: str) -> bool:
@@ -200,11 +285,26 @@ def _start(path: Path) -> bytes:
 def _check(name: str, base: str, head: bytes) -> None:
     """A file named outright may have any name, if its first bytes or its ending speak for an archive."""
     if not _is_archive(base) and container(head) == "plain" and heads_of(head) is None:
-        raise ConfigError(f"input {name} is of unknown kind: {_ENDINGS_TEXT}; a manifest ends in .paths or .txt")
+        raise ConfigError(f"input {_shown(name)} is of unknown kind: {_ENDINGS_TEXT}; a list in .paths or .txt")
+
+
+_STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/")  # what lies there is another thing in another process
 
 
 def _stat(path: Path) -> _Found:
-    stat = path.stat()
+    """Of a regular file, links followed; nothing is opened.
+
+    Raises:
+        ConfigError: it is a pipe, a device, a socket, or a link to nothing.
+    """
+    try:
+        stat = path.stat()
+    except FileNotFoundError:
+        raise ConfigError(f"input {_shown(str(path))} does not exist: the link leads nowhere") from None
+    if not S_ISREG(stat.st_mode) or str(path).startswith(_STREAMS):
+        raise ConfigError(
+            f"input {_shown(str(path))} is no regular file: a pipe can be read only once: save it to a file first"
+        )
     return str(path), stat.st_size, str(stat.st_mtime_ns)
 
 
@@ -239,5 +339,5 @@ def _source(uri: str, root: str | None) -> str:
     below = local_path(root)
     base = os.path.abspath(below).rstrip("/") + "/" if below is not None else root.rstrip("/") + "/"  # noqa: PTH100
     if not uri.startswith(base):
-        raise ConfigError(f"input {uri} does not lie below --source-root {root}")
+        raise ConfigError(f"input {_shown(uri)} does not lie below --source-root {root}")
     return uri[len(base) :]

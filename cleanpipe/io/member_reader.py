@@ -22,6 +22,7 @@ from cleanpipe.io.record import OFFSET_IN_FILE, OFFSET_INFLATED, Damage, RawReco
 from cleanpipe.io.views import GZIP_MAGIC, ZSTD_MAGIC, GzipMember, MemberView, PlainView, ZstdFrame
 
 _HOLD = 16 << 20  # bytes of a shared member's records held back until its checksum is known
+_RECORD = 512  # bytes that a record takes beside its block: a member may hold millions of empty ones
 _TRAILER = 8  # bytes of CRC and size behind a gzip member
 _SKIPPABLE = frozenset(range(0x50, 0x60))
 _DICTIONARY = b"\x5d\x2a\x4d\x18"
@@ -112,7 +113,7 @@ class MemberReader:
 
     def _plain(self) -> Iterator[Item | _Padding]:
         source = self._source
-        view = _Shifted(source, self._start)
+        view = PlainView(source, self._start)
         heads = _kind(view.peek(0, 1 << 16))
         if heads is None:
             arc = Framer(view, ARC, self._limits).search(0)
@@ -152,7 +153,7 @@ class MemberReader:
         size, released, self._kept = 0, False, 0
         for frame in Framer(view, heads, self._limits).frames():
             held.append(frame)
-            size += len(frame.block)
+            size += len(frame.block) + _RECORD
             if len(held) > 1 and (released or size > _HOLD):
                 for early in held[:-1]:
                     yield _item(early, self._inflated, OFFSET_INFLATED)
@@ -258,20 +259,6 @@ class MemberReader:
             return zstandard.ZstdCompressionDict(data) if data else None
         except zstandard.ZstdError:
             return None
-
-
-class _Shifted(PlainView):
-    """A plain file from ``start`` on."""
-
-    def __init__(self, source: ByteSource, start: int) -> None:
-        super().__init__(source)
-        self._shift = start
-
-    def peek(self, offset: int, size: int) -> bytes:
-        return super().peek(self._shift + offset, size)
-
-    def end(self) -> int:
-        return super().end() - self._shift
 
 
 def _lost(frame: Frame, error: str) -> Frame:

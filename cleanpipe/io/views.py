@@ -30,9 +30,17 @@ class View(ABC):
     def peek(self, offset: int, size: int) -> bytes:
         """``size`` bytes at ``offset``, fewer only at the end of the stream."""
 
+    def probe(self, offset: int, size: int) -> bytes:
+        """The same for a look far ahead, after which reading goes on where it was."""
+        return self.peek(offset, size)
+
     def reaches(self, offset: int) -> bool:
         """Whether a byte lies at ``offset``. What lies before it may be forgotten."""
         return bool(self.peek(offset, 1))
+
+    def ends_before(self, offset: int) -> bool:  # noqa: ARG002
+        """Whether the stream is known to be shorter than ``offset``, every member that may continue it counted."""
+        return False
 
     def discard(self, offset: int) -> None:  # noqa: B027  # a plain file has nothing to forget
         """Nothing before ``offset`` is asked for any more."""
@@ -67,15 +75,16 @@ class View(ABC):
 
 
 class PlainView(View):
-    """A file that is not compressed."""
+    """A file that is not compressed, from ``start`` on."""
 
     whole_file = True
 
-    def __init__(self, source: ByteSource) -> None:
-        self._source = source
+    def __init__(self, source: ByteSource, start: int = 0) -> None:
+        self._source, self._start = source, start
 
     def peek(self, offset: int, size: int) -> bytes:
         """Reads there."""
+        offset += self._start
         if size >= CHUNK:
             return self._source.read_at(offset, size)
         data = self._source.at(offset)
@@ -83,9 +92,18 @@ class PlainView(View):
             return self._source.read_at(offset, size)
         return bytes(data[:size])
 
+    def probe(self, offset: int, size: int) -> bytes:
+        """Reads there without moving the chunk that is held."""
+        at = self._start + offset
+        return self.peek(offset, size) if self._source.holds(at) else self._source.read_at(at, size)
+
+    def ends_before(self, offset: int) -> bool:
+        """The size tells."""
+        return self.end() < offset
+
     def end(self) -> int:
         """The size of the file."""
-        return self._source.size
+        return self._source.size - self._start
 
 
 class MemberView(View):
@@ -100,6 +118,7 @@ class MemberView(View):
         self.message = ""
         self._starts_record = starts_record
         self._window, self._base, self._ended = bytearray(), 0, False
+        self._final = False  # ended, and no other member continues it
         self._position = offset
         self._begin()
 
@@ -141,11 +160,19 @@ class MemberView(View):
         """Where the window begins."""
         return self._base
 
+    def ends_before(self, offset: int) -> bool:
+        """Known once it was read to its end."""
+        return self._final and self._base + len(self._window) < offset
+
     def extend(self) -> bool:
         """Opens the next member where this one ended, if it begins no record."""
-        if not self._ended or self.failure or self.stop >= self.source.size:
+        if not self._ended or self._final:
+            return False
+        if self.failure or self.stop >= self.source.size:
+            self._final = True
             return False
         if not self._continues() or self._starts_record(self.source, self.stop):
+            self._final = True
             return False
         self._ended, self._position = False, self.stop
         self._begin()
@@ -190,14 +217,16 @@ class GzipMember(MemberView):
         return out
 
     def _replay(self, before: zlib._Decompress, data: bytes, error: zlib.error) -> bytes:
-        """Goes byte by byte up to the break: zlib keeps back what it inflated in a call that failed."""
-        out = []
-        for at in range(len(data)):
+        """Goes in ever smaller steps up to the break: zlib keeps back what it inflated in a call that failed."""
+        out, at, step = [], 0, 1 << len(data).bit_length()
+        while step and at < len(data):
+            trial = before.copy()
             try:
-                out.append(before.decompress(data[at : at + 1]))
+                out.append(trial.decompress(data[at : at + step]))
+                before, at = trial, at + step
             except zlib.error:
-                self._position += at
-                break
+                step //= 2
+        self._position += min(at, len(data))
         text = str(error)
         rest = 5 if "incorrect data check" in text else 1 if "incorrect length check" in text else 0  # of the trailer
         self._position = min(self._position + rest, self.source.size)

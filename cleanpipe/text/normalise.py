@@ -270,6 +270,8 @@ def normalise(text: str, whitespace: str = "paragraphs") -> str:
 
     """
     spacing = whitespace_rule(whitespace)
+    if spacing is single_spaces:
+        text = text.replace("\0", " ")  # the literal rule replaces NUL; the default removes it
     odd = odd_characters(text)
     if odd:
         for repair, triggers in REPAIRS:

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import NoReturn
 
 from cleanpipe.errors import CleanpipeError, ConfigError
+from cleanpipe.registry import nearest
 from cleanpipe_jobs.output import open_missing_streams, show, warn
 
 EPILOG = """\
@@ -111,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit status."""
     open_missing_streams()
-    args = _parser().parse_args(argv)
+    args = _parse(argv)
     _catch_signals()
     try:
         return _dispatch(args)
@@ -124,6 +125,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:  # a fault of the program: one line, and how to see the rest
         first = (str(error).splitlines() or [""])[0]
         return _failed(args, f"internal error: {type(error).__name__}: {first} (--debug shows where)", 1)
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Arguments; inputs may stand after options too, and a misspelt option is answered with the nearest."""
+    parser = _parser()
+    args, rest = parser.parse_known_args(argv)
+    wrong = [word for word in rest if word.startswith("-")]
+    if wrong or (rest and args.command != "run"):
+        word = (wrong or rest)[0]
+        known = parser._subparsers._group_actions[0].choices[args.command]._option_string_actions  # type: ignore[union-attr,index]
+        hint = nearest(word.partition("=")[0], known) if wrong else ""
+        parser.exit(2, f"cleanpipe {args.command}: unknown argument {word!r}{hint} (--help lists them)\n")
+    if rest:
+        args.inputs += rest
+    return args
 
 
 def _failed(args: argparse.Namespace, message: str, status: int) -> int:

@@ -84,7 +84,7 @@ class HtmlScrub(Stage):
                 return None, UNPARSABLE
             if not text or text.isspace():
                 return None, EMPTY
-            facts["residual_tags"] += len(_RESIDUAL.findall(text)) if "<" in text else 0
+            facts["residual_tags"] += sum(1 for _ in _RESIDUAL.finditer(text)) if "<" in text else 0
             facts["paragraphs_before"] += found.paragraphs
             facts["paragraphs_after"] += text.count("\n\n") + 1
             facts["whole_page"] += found.fallback

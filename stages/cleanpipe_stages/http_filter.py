@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,7 +30,9 @@ class HttpFilter(Stage):
     """
 
     name: ClassVar[str] = "http_filter"
-    reads: ClassVar[frozenset[str]] = frozenset({col.RECORD_TYPE, col.HTTP_STATUS, col.IS_HTTP, col.MEDIA_TYPE})
+    reads: ClassVar[frozenset[str]] = frozenset(
+        {col.RECORD_TYPE, col.HTTP_STATUS, col.IS_HTTP, col.MEDIA_TYPE, col.DECLARED_TYPE}
+    )
     reasons: ClassVar[frozenset[str]] = frozenset({NOT_HTTP, UNREADABLE_STATUS, BAD_STATUS, BAD_TYPE})
 
     statuses: tuple[int, ...] = option((200,), "HTTP statuses that are kept", source="the literal rule")
@@ -38,6 +40,10 @@ class HttpFilter(Stage):
         ("text/html", "application/xhtml+xml", "text/plain"),
         "media types that are kept, lower case, without parameters",
         source="the literal rule, and XHTML, which is parsed as HTML",
+    )
+
+    type_from: Literal["table", "declared"] = option(
+        "table", "the type that is judged: what the table makes of declared, identified and sniffed; or the declared"
     )
 
     def check(self) -> None:
@@ -54,6 +60,7 @@ class HttpFilter(Stage):
         """Raises ConfigError as ``check`` does."""
         self.check()
         statuses, types = pa.array(self.statuses, pa.int16()), pa.array(self.types, pa.string())
+        judged = col.MEDIA_TYPE if self.type_from == "table" else col.DECLARED_TYPE
 
         def step(batch: pa.RecordBatch) -> Outcome:
             kind, status, http = (batch.column(n) for n in (col.RECORD_TYPE, col.HTTP_STATUS, col.IS_HTTP))
@@ -65,7 +72,7 @@ class HttpFilter(Stage):
                 NOT_HTTP: pc.and_(pc.invert(pc.fill_null(http, True)), pc.invert(no_status)),
                 UNREADABLE_STATUS: pc.and_(pc.is_null(status), pc.invert(no_status)),
                 BAD_STATUS: pc.and_(pc.invert(pc.is_in(status, statuses)), pc.invert(no_status)),
-                BAD_TYPE: pc.and_(pc.invert(pc.is_in(batch.column(col.MEDIA_TYPE), types)), pc.invert(wet)),
+                BAD_TYPE: pc.and_(pc.invert(pc.is_in(batch.column(judged), types)), pc.invert(wet)),
             }
             names = [pa.scalar(n) for n in wrong]
             cases = pa.StructArray.from_arrays([_whole(w) for w in wrong.values()], names=list(wrong))

@@ -176,7 +176,15 @@ def test_an_exchange_breaks_the_list_into_passes():
     [
         ((reader("a", {"nowhere"}),), "'a' reads 'nowhere', which no stage"),
         ((reader("a", {"x"}), reader("b", set(), writes={"x": pa.int8()})), "'b' writes it and stands after it"),
-        ((reader("a", {col.TEXT}), reader("b", {col.MARKUP})), "'markup'.*drops it again"),
+        ((reader("a", {col.TEXT}), reader("b", {col.MARKUP})), "'markup'.*move 'b' above 'a'"),
+        (
+            (reader("a", set(), reads_optional=frozenset({"x"})), reader("b", set(), scores={"x": pa.int8()})),
+            "'b' writes",
+        ),
+        (
+            (reader("a", set(), writes={col.WINDOW: pa.int32()}), reader("b", set(), reasons=frozenset({"r"}))),
+            "'a' cuts",
+        ),
         ((reader("a", set()), reader("a", set())), "twice"),
     ],
 )

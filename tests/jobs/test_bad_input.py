@@ -6,6 +6,8 @@ import sys
 import pytest
 
 from cleanpipe.opening import ledger
+from cleanpipe.recipe import load_recipe
+from cleanpipe.registry import find, load
 from cleanpipe_jobs.cli import main
 
 
@@ -19,6 +21,8 @@ def command(*args, **more):
     )
 
 
+QUALITY = ["--set", "quality_score.min_perplexity=1", "--set", "quality_score.max_perplexity=9"]
+CUT = ["--set", "language_id.model={tmp}/cut.ftz", "--set", "language_id.threshold=0.5"]
 CASES = [
     ("a missing file", ["web", "{tmp}/nothing.warc.gz"], "nothing.warc.gz", 2),
     ("a glob without a match", ["web", "{tmp}/*.warc.gz"], r"{tmp}/*.warc.gz", 2),
@@ -31,6 +35,15 @@ CASES = [
     ("a value of the wrong type", ["web", "{crawl}", "--set", "windowing.size=wide"], "windowing.size", 2),
     ("an impossible value", ["web", "{crawl}", "--set", "windowing.overlap=4096"], "overlap", 2),
     ("columns not written upstream", ["{tmp}/order.toml", "{crawl}"], "'html_scrub' writes it and stands after it", 2),
+    ("signed after it is needed", ["{tmp}/swapped.toml", "{crawl}"], "move 'minhash_drop' down", 2),
+    ("windows cut before dedup", ["{tmp}/early.toml", "{crawl}"], "'windowing' cuts them before it", 2),
+    ("a language model that is cut off", ["web", "{crawl}", *CUT], "cut off", 2),
+    (
+        "a perplexity model that is none",
+        ["web", "{crawl}", *QUALITY, "--set", "quality_score.model={tmp}/cut.ftz"],
+        "cannot be read as a KenLM model",
+        2,
+    ),
     ("an unreadable model file", ["web", "{crawl}", "--set", "language_id.model={tmp}/no.ftz"], "no.ftz", 2),
     ("a model that is none", ["web", "{crawl}", "--set", "language_id.model={tmp}/order.toml"], "order.toml", 2),
     ("a full model is asked for", ["literal", "{crawl}"], "language_id.threshold=0.65", 2),
@@ -53,6 +66,12 @@ def test_one_clear_line(what, args, message, status, crawl, tmp_path, capsys):
     (tmp_path / "twin").mkdir()
     (tmp_path / "twin" / "one.warc.gz").write_bytes((crawl / "one.warc.gz").read_bytes())
     (tmp_path / "order.toml").write_text('stages = ["http_filter", "own.py", "html_scrub"]\n')
+    model = next(iter(load(find("language_id"))().models().values())).read_bytes()
+    (tmp_path / "cut.ftz").write_bytes(model[: len(model) // 2])
+    order = [s.ref.name for s in load_recipe("web").settings]
+    for name, moved, place in (("swapped", "minhash_drop", 5), ("early", "windowing", 5)):
+        stages = [s for s in order if s != moved]
+        (tmp_path / f"{name}.toml").write_text(f"stages = {[*stages[:place], moved, *stages[place:]]}\n")
     (tmp_path / "own.py").write_text(
         "from cleanpipe.stage import Outcome, Stage\nclass Own(Stage):\n    name = 'own'\n"
         "    reads = frozenset({'scrubbed'})\n"
@@ -68,6 +87,7 @@ def test_one_clear_line(what, args, message, status, crawl, tmp_path, capsys):
     assert said.count("\n") == 0
     assert "Traceback" not in said
     assert sorted(crawl.iterdir()) == before
+    assert not (tmp_path / "out").exists()  # the corrected line finds the folder free
 
 
 def test_an_empty_file_is_reported_and_the_others_are_kept(crawl, tmp_path, capsys):

@@ -5,6 +5,7 @@ import tomllib
 
 import pytest
 
+from cleanpipe.opening import ledger
 from cleanpipe.registry import catalogue
 from cleanpipe_jobs.cli import main
 
@@ -81,3 +82,26 @@ def test_a_wrong_command_line_is_status_2(capsys):
     with pytest.raises(SystemExit) as end:
         main(["clean"])
     assert end.value.code == 2
+
+
+def test_inputs_may_stand_after_options(crawl, tmp_path):
+    files = sorted(map(str, crawl.iterdir()))
+    assert main(["run", "web", files[0], "--out", str(tmp_path / "out"), "--engine", "serial", "-q", *files[1:]]) == 0
+    assert ledger(tmp_path / "out").count_rows() == 15
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["run", "web", "x", "--out", "o", "--sett", "a.b=1"], "did you mean '--set'"),
+        (["run", "web", "x", "--out", "o", "--wrokers=2"], "did you mean '--workers'"),
+        (["verify", "o", "p"], "unknown argument 'p'"),
+    ],
+)
+def test_an_unknown_argument_is_one_line_with_the_nearest(args, said, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(args)
+    assert end.value.code == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1

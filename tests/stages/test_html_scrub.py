@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -152,6 +155,10 @@ SLOW = {
     "attributes": lambda n: "<div " + " ".join(f"a{i}=1" for i in range(n)) + ">x",
     "attributes with signs": lambda n: "<div " + " ".join(f'a{i}="<"' for i in range(n)) + ">x",
 }
+SLOW |= {
+    f"attributes after {start!r}": lambda n, start=start, end=end: start + " ".join(f"a{i}=1" for i in range(n)) + end
+    for start, end in (("<div '", ">x"), ('<div "', ">x"), ("<div =", ">x"), ("</div ", ">x"), ("<b '", ""))
+}
 DEEP = {"nested", "nested and closed", "capitals", "unknown elements", "lists", "tables", "quotations"}
 
 
@@ -262,3 +269,67 @@ def test_a_sliced_column_gives_its_own_rows():
     part = pa.RecordBatch.from_arrays([c.slice(1, 2) for c in whole.columns], names=whole.schema.names)
     texts = HtmlScrub().open()(part).batch.column(col.SCRUBBED).to_pylist()
     assert texts == ["second", "third"]
+
+
+# memory: MB above the page itself, in a process of its own, for some of these ended theirs
+
+MEASURE = """
+import sys
+from cleanpipe.testing import batch
+from cleanpipe_stages.html_scrub import HtmlScrub
+def peak():
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) >> 10
+step = HtmlScrub().open()
+step(batch(markup=["<ul><li>x"], media_type=["text/html"]))
+parts = [eval(part) for part in sys.argv[1:]]
+page = batch(markup=["".join(parts)], media_type=["text/html"])
+del parts
+with open("/proc/self/clear_refs", "w") as file:
+    file.write("5")
+before = peak()
+drop = step(page).drops[0].as_py()
+print(peak() - before, drop)
+"""
+HUNGRY = {  # pieces of 8 to 12 MB, the bound in MB, and the reason; in the comment what it took before
+    "attributes": (["'<p '", "' '.join(f'a{i}=1' for i in range(800_000))", "'>x'"], 100, "too_many_elements"),  # 1200
+    "attributes of a closing tag": (["'</p '", "'a ' * 4_000_000", "'>x'"], 100, "too_many_elements"),  # 300
+    "attributes after a lone quote": (['"<p \'"', "'a ' * 4_000_000", "'>x'"], 100, "too_many_elements"),  # 320
+    "quoted values": (["'<p '", "\"a='1' \" * 1_400_000", "'>x'"], 100, "too_many_elements"),  # 900
+    "a tag that never ends": (["'<p '", "'a' * 8_000_000"], 100, "empty"),  # 900
+    "comparisons in a script": (["'<script>'", "'x<y;' * 2_000_000", "'</script>x'"], 240, None),  # 800
+    "ampersands": (["' &' * 4_000_000"], 100, None),  # 250
+    "characters alone": (["'<p>'", "'<>東' * 1_600_000"], 420, None),  # 660
+    "ends of preformatted blocks": (["'</pre>' * 1_400_000", "'x'"], 300, None),  # 560
+    "what looks like a tag in text": (["'&lt;a ' * 1_500_000"], 80, None),  # 130
+    "empty lists": (["'x<ul></ul>' * 100_000"], 200, None),  # 10,000: the process ended
+    "empty lists with much in the tag": (["('x<ul a=' + 'x' * 5000 + '></ul>') * 1000", "'<br>x' * 60_000"], 200, None),
+    "lists closed by others": (["'<div>x<ol></div>' * 30_000"], 200, None),
+    "lines in lists": (["'<ul>' * 500", "'x</p>' * 1_500_000"], 250, "too_deep"),  # 1500
+    "line breaks in lists": (["'<ul>' * 500", "'x</br>' * 1_500_000"], 250, "too_deep"),
+}
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peak memory is read from Linux's /proc")
+@pytest.mark.parametrize("kind", HUNGRY)
+def test_a_page_takes_no_more_memory_than_it_must(kind):
+    pieces, bound, reason = HUNGRY[kind]
+    command = [sys.executable, "-c", MEASURE, *pieces]
+    found = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=_four_gigabytes)
+    assert found.returncode == 0, found.stderr[-500:]
+    peak, drop = found.stdout.split()
+    assert drop == str(reason)
+    assert int(peak) < bound
+
+
+def _four_gigabytes():
+    resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+
+
+def test_many_lists_read_as_few_do(monkeypatch):
+    lists = (
+        "<ul id=a><li>One <b>two</b><ol><li>Three</ol></ul>four<ul></ul>five<UL\n></UL><ulna>six<pre>\n  seven</pre>"
+    )
+    plain = scrub(PARAGRAPH * 6 + lists * 20)
+    monkeypatch.setattr("cleanpipe_stages.html.mend._INDENTED", 0)
+    assert scrub(PARAGRAPH * 6 + lists * 20) == plain

@@ -53,3 +53,20 @@ def test_a_batch_of_no_rows():
 def test_options_that_cannot_work(options):
     with pytest.raises(ConfigError, match="http_filter"):
         HttpFilter(**options).check()
+
+
+DECLARED = [  # declared, what the table makes of it, kept by the table, kept by the declared type
+    ("text/html", "text/html", True, True),
+    ("application/octet-stream", "text/html", True, False),
+    (None, "text/html", True, False),
+    ("text/html", "application/pdf", False, True),
+    ("image/png", "image/png", False, False),
+]
+
+
+@pytest.mark.parametrize(("declared", "made", "by_table", "by_declared"), DECLARED)
+def test_which_type_is_judged(declared, made, by_table, by_declared):
+    columns = {"record_type": ["response"], "http_status": [200], "is_http": [True]}
+    given = batch(**columns, media_type=[made], declared_type=[declared])
+    assert (HttpFilter().open()(given).drops.to_pylist() == [None]) is by_table
+    assert (HttpFilter(type_from="declared").open()(given).drops.to_pylist() == [None]) is by_declared

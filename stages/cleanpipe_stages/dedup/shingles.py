@@ -105,9 +105,16 @@ def _block_sets(documents: list[bytes | memoryview], words: int, characters: int
             lower[begins[row] : begins[row + 1]] = 0
 
     is_word = lower != 0
-    edges = np.flatnonzero(is_word[1:] != is_word[:-1]) + 1
-    starts = edges[::2]
-    hashes = window_hashes(token_hashes(lower, starts, edges[1::2] - starts), words)
+    edges = np.flatnonzero(is_word[1:] != is_word[:-1])
+    del is_word
+    edges += 1
+    starts, ends = edges[::2], edges[1::2]
+    hashed = np.empty(starts.size, dtype=np.uint64)
+    for first in range(0, starts.size, _BLOCK):  # one document may be 64 MiB of one-letter words
+        last = first + _BLOCK
+        hashed[first:last] = token_hashes(lower, starts[first:last], ends[first:last] - starts[first:last])
+    hashes = window_hashes(hashed, words)
+    del hashed
     tokens = np.searchsorted(starts, begins).tolist()
     sets = [hashes[a : max(a, b - words + 1)] for a, b in pairwise(tokens)]
     for row in np.flatnonzero(by_characters):

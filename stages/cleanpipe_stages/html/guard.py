@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +29,7 @@ _HUGE, _CROWD = 4 << 20, 8  # bytes; "<" for each element allowed: opening, clos
 _OPTIONS = 15_000
 _ATTRIBUTES = 20_000  # of one tag
 _LONG = 3 * _ATTRIBUTES  # bytes that so many attributes need at least
+_READINGS = 4  # of the whole page, in search of such a tag
 
 
 def _set(names: str) -> frozenset[str]:
@@ -45,6 +48,7 @@ def _key(name: str) -> int:
 
 _KEYS_FLAT = np.array(sorted({_key(n) for n in _VOID | _IMPLIED}), np.uint32)
 _KEYS_FORMATTING = np.array(sorted({_key(n) for n in _FORMATTING}), np.uint32)
+_KEYS_LINE = np.array([_key("br"), _key("p")], np.uint32)  # </p> and </br> make an element where none is open
 _KEY_OPTION = _key("option")
 _IN_NAME = np.zeros(256, bool)
 _IN_NAME[[*range(0x30, 0x3A), *range(0x41, 0x5B), *range(0x61, 0x7B)]] = True
@@ -91,22 +95,23 @@ def _any_long(data: Bytes, tags: Iterable[int]) -> bool:
     """
     page, left = data.data, _READINGS * len(data)
     for tag in tags:
-        found = _LONG_TAG.match(page, int(tag)) if _LETTER[data[tag + 1]] else None
+        found = _LONG_TAG.match(page, int(tag)) if _LETTER[data[tag + 1 + (data[tag + 1] == 0x2F)]] else None
         if found is None or found.end() - tag < _LONG:
             continue
-        if left < 0 or _too_many_attributes(page, *found.span()):
+        if left < 0 or _too_many_attributes(page[found.start() : found.end()]):
             return True
         left -= found.end() - found.start()
     return False
 
 
-def _too_many_attributes(markup: bytes | memoryview, start: int, end: int) -> bool:
-    return sum(1 for _ in islice(_ATTRIBUTE.finditer(markup, start, end), _ATTRIBUTES + 1)) > _ATTRIBUTES
+def _too_many_attributes(tag: bytes | memoryview) -> bool:
+    return sum(1 for _ in islice(_ATTRIBUTE.finditer(tag), _ATTRIBUTES + 1)) > _ATTRIBUTES
 
 
 # Possessive, for without it each character read inside (?:…|…)* takes some 100 bytes of memory until the match ends.
 _TAG_REST = """(?:[^"'>]++|"[^"]*+"|'[^']*+')*+"""
-_LONG_TAG = re.compile(f"<{_TAG_REST}".encode())
+# a quote without its fellow is a letter of an attribute's name
+_LONG_TAG = re.compile(rb"""<(?:[^"'>]++|"[^"]*+"|'[^']*+'|["'])*+""")
 _ATTRIBUTE = re.compile(rb"""[\s/"'][^\s/>"'=]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s"'>]++))?""")
 
 
@@ -135,7 +140,8 @@ def _clearly_cheap(data: Bytes, tags: npt.NDArray[np.int64], limits: Limits) -> 
     nests = ~np.isin(keys, _KEYS_FLAT)
     names, most = _most_open(keys[nests], closing[nests])
     unclosed, depth = int(most[np.isin(names, _KEYS_FORMATTING)].sum()), int(most.sum())
-    return depth <= limits.depth and opens * (1 + unclosed) * (depth + 3) <= _WORK
+    lines = opens + int(np.count_nonzero(np.isin(keys[closing], _KEYS_LINE)))
+    return depth <= limits.depth and lines * (1 + unclosed) * (depth + 3) <= _WORK
 
 
 def _names(data: Bytes, tags: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_]]:
@@ -172,6 +178,7 @@ def _most_open(
     return keys[begins], np.maximum.reduceat(level - floor, begins)
 
 
+_QUOTES = ('"', "'")
 _TOKEN = re.compile(rf"<(?:!--|(/?)([A-Za-z][^\s/>]*+)({_TAG_REST}))")
 
 
@@ -180,7 +187,7 @@ def _read_tags(markup: str, limits: Limits) -> str | None:
     stack: list[str] = []
     within: Counter[str] = Counter()
     active: Counter[str] = Counter()
-    foreign = opens = options = work = reopened = at = 0
+    foreign = opens = options = work = indented = reopened = at = 0
     while found := _TOKEN.search(markup, at):
         at = found.end()
         if found[2] is None:
@@ -189,6 +196,12 @@ def _read_tags(markup: str, limits: Limits) -> str | None:
                 break
             continue
         name = found[2].lower()
+        end = at
+        if markup[at : at + 1] in _QUOTES:  # twice at most, for none of its kind follows: the name goes on
+            end = markup.find(">", at)
+            end = len(markup) if end < 0 else end
+        if end - found.start() >= _LONG and _too_many_attributes(markup[found.start() : end].encode(errors="replace")):
+            return TOO_MANY_ELEMENTS
         if found[1]:
             if within[name]:
                 while stack:
@@ -199,19 +212,21 @@ def _read_tags(markup: str, limits: Limits) -> str | None:
                         break
             if name in _FORMATTING:
                 reopened = max(0, reopened - 1)
+            elif name in ("p", "br"):
+                indented += within["ul"] + within["ol"]
+                if indented > _WORK:
+                    return TOO_DEEP
             continue
         opens += 1
-        if found.end() - found.start() >= _LONG and _too_many_attributes(found[0].encode(), 0, -1):
-            return TOO_MANY_ELEMENTS
         options += name == "option"
         work += (1 + reopened) * (1 + len(stack) + reopened)
         if opens > limits.elements or options > _OPTIONS or work > _WORK:
             return TOO_MANY_ELEMENTS
         if name in _RAW and not foreign:
-            end = re.compile(f"</{name}", re.IGNORECASE).search(markup, at)
-            if end is None:
+            closes = re.compile(f"</{name}", re.IGNORECASE).search(markup, at)
+            if closes is None:
                 break
-            at = end.end()
+            at = closes.end()
         elif name in _FORMATTING:
             active[found[0]] += 1
             reopened += active[found[0]] <= 3  # no more than three alike stay open (HTML standard: Noah's Ark clause)

@@ -6,6 +6,8 @@
 - <figure> is skipped whole, and code, tables and quotations stand in figures: it becomes a <div>.
 - What it skips between two loose texts it also glues: "one<ul class=menu>…</ul>two" became "onetwo". A <br> parts them.
 - <noscript> in a page's head is text of its body to a parser without scripts: it becomes a <template>.
+- An empty list is never left again: every later line is indented by it, a page of 1 MB to 8 GB of blanks, and the
+  process ends. Where that can matter each list is given a blank to hold.
 - What is preformatted cannot be told in its output, where list items are indented too: marks around <pre>.
 
 All marks are noncharacters and are taken out of the text again by ``unmark``.
@@ -15,7 +17,9 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 
@@ -25,6 +29,10 @@ Edit = tuple[int, int, bytes]  # at this byte leave out so many and put these in
 
 _LONE, _OPEN, _CLOSE = "\ufdd0", "\ufdd1\ufdd1", "\ufdd2\ufdd2"  # by twos: alone they would be skipped
 _BLOCKS = b"<div>" * 3
+_LONE_BYTES, _OPEN_BYTES, _CLOSE_BYTES = _LONE.encode(), _OPEN.encode(), _CLOSE.encode()  # one object for all edits
+_AT_ONCE = 10_000  # edits
+_STRIDE = 1 << 18  # bytes
+_INDENTED = 5_000_000  # lists × tags: two blanks of indentation for each
 
 # kept: letters and what belongs to running text; not bullets, the guillemets of bread-crumbs, shapes, dingbats, icons
 _TEXT = re.compile(
@@ -32,12 +40,13 @@ _TEXT = re.compile(
     "\u2c00-\u2dff\u2e80-\ud7ff\uf900-\ufaff\ufb00-\ufdcf\ufdf0-\ufdff\ufe30-\ufefe\uff01-\uffee]"
 )
 _REFERENCE = re.compile(rb"&(?:#\d{4,5}|#[xX][0-9a-fA-F]{3,4}|[A-Za-z]{2,8});")
-_WHOLE_TAG = re.compile(rb"""<(?:"[^"]*"|'[^']*'|[^"'>])*>""")
+_WHOLE_TAG = re.compile(rb"""<(?:[^"'>]++|"[^"]*+"|'[^']*+')*+>""")
 _BLANKS = b"\t\n\x0c\r "
 _NEAR_TAG = 64  # blanks between a lone character and the tags beside it
 _BEFORE, _AFTER = np.zeros(256, bool), np.zeros(256, bool)
 _BEFORE[[*_BLANKS, 0x3E]] = True
 _AFTER[[*_BLANKS, 0x3C]] = True
+_LISTS, _NAME_ENDS = pair_table(("ul", "ol")), b"\t\n\x0c\r />"
 # what a page's body begins with where no <body> says so
 _CONTENT = pair_table(
     ["p", "div", "h1", "h2", "h3", "h4", "ul", "table", "center", "article", "main", "hr", "font", "br"]
@@ -47,12 +56,21 @@ _CONTENT = pair_table(
 def mended(tags: Tags) -> bytes:
     """The page with the edits made, in UTF-8."""
     raw = tags.data.tobytes()
+    edits = _elements(tags, raw)
+    edits += _lone_characters(tags.data, raw)
+    edits += _lists(tags, raw)
+    edits.sort()
+    whole: list[bytes] = []
     parts: list[bytes] = []
     done = 0
-    for at, drop, insert in sorted([*_elements(tags, raw), *_lone_characters(tags.data, raw)]):
-        parts += (raw[done:at], insert)
-        done = at + drop
-    return b"".join([*parts, raw[done:]])
+    for first in range(0, len(edits), _AT_ONCE):
+        if parts:
+            whole.append(b"".join(parts))
+            parts = []
+        for at, drop, insert in edits[first : first + _AT_ONCE]:
+            parts += (raw[done:at], insert)
+            done = at + drop
+    return b"".join([*whole, *parts, raw[done:]])
 
 
 def unmark(text: str) -> str:
@@ -61,20 +79,22 @@ def unmark(text: str) -> str:
         return (_INDENT.sub("\n", text) if "\n " in text or "\n\t" in text else text).lstrip()
     out: list[str] = []
     depth = 0
-    for n, part in enumerate(_BLOCK.split(text)):
-        if n % 2 == 0:
-            out.append(part if depth else _INDENT.sub("\n", part))
-            continue
-        depth = max(0, depth + (1 if part == _OPEN else -1))
-        if part == _OPEN:
+    done = 0
+    for block in _BLOCK.finditer(text):
+        part = text[done : block.start()]
+        out.append(part if depth else _INDENT.sub("\n", part))
+        done = block.end()
+        depth = max(0, depth + (1 if block[0] == _OPEN else -1))
+        if block[0] == _OPEN:
             out[-1] = out[-1].rstrip(" \t")  # an item's indentation stands before the block's first line
+    out.append(text[done:] if depth else _INDENT.sub("\n", text[done:]))
     return _MARK.sub("", "".join(out)).lstrip("\n")
 
 
 _INDENT = re.compile(r"\n[ \t]+")
 _MARKS = (_LONE, _OPEN[0], _CLOSE[0])
 _MARK = re.compile(f"[{''.join(_MARKS)}]")
-_BLOCK = re.compile(f"({_OPEN}|{_CLOSE})")
+_BLOCK = re.compile(f"{_OPEN}|{_CLOSE}")
 
 
 def _elements(tags: Tags, raw: bytes) -> list[Edit]:
@@ -91,18 +111,33 @@ def _elements(tags: Tags, raw: bytes) -> list[Edit]:
             if not raw[max(0, at - _NEAR_TAG) : at].rstrip(_BLANKS).endswith(b">"):
                 edits.append((at, 0, b"<br>"))
         elif name == "/pre":
-            edits.append((at, 0, _CLOSE.encode()))
+            edits.append((at, 0, _CLOSE_BYTES))
         elif (end := _tag_end(raw, at)) is None:
             continue
         elif name == "body":
             body = end if body is None else body
         elif name == "pre":  # a parser leaves out the line break right after the tag
             edits.append(
-                (end + (2 if raw.startswith(b"\r\n", end) else raw[end : end + 1] in (b"\n", b"\r")), 0, _OPEN.encode())
+                (end + (2 if raw.startswith(b"\r\n", end) else raw[end : end + 1] in (b"\n", b"\r")), 0, _OPEN_BYTES)
             )
     if body is None:
         body = tags.first(_CONTENT)
     return edits if body is None else [*edits, (body, 0, _BLOCKS)]
+
+
+def _lists(tags: Tags, raw: bytes) -> list[Edit]:
+    """A blank into each list. A list whose tag does not end in sight becomes a <div>."""
+    if len(tags.at) ** 2 <= _INDENTED:
+        return []
+    places = tags.at[_LISTS[tags.pairs] & ~tags.closing]
+    if len(places) * len(tags.at) <= _INDENTED:
+        return []
+    edits: list[Edit] = []
+    for at in places.tolist():
+        if raw[at + 3] in _NAME_ENDS:
+            end = _tag_end(raw, at)
+            edits.append((at + 1, 2, b"div") if end is None else (end, 0, b" "))
+    return edits
 
 
 def _tag_end(raw: bytes, at: int) -> int | None:
@@ -112,11 +147,8 @@ def _tag_end(raw: bytes, at: int) -> int | None:
 
 def _lone_characters(data: Bytes, raw: bytes) -> list[Edit]:
     """Marks after characters of three bytes, and references to such, that stand between two tags."""
-    inner = data[1:-3]
-    at = np.flatnonzero((inner == 0x26) | (inner >= 0xE0)) + 1
-    at = at[_BEFORE[data[at - 1]]]
     edits: list[Edit] = []
-    for place in at[(data[at] == 0x26) | _AFTER[data[at + 3]]].tolist():
+    for place in chain.from_iterable(_signs(data)):
         if raw[place] == 0x26:
             found = _REFERENCE.match(raw, place)
             if found is None or not _spells_text(found[0]):
@@ -127,8 +159,17 @@ def _lone_characters(data: Bytes, raw: bytes) -> list[Edit]:
             if not _TEXT.fullmatch(raw[place:end].decode(errors="replace")):
                 continue
         if _between_tags(raw, place, end):
-            edits.append((end, 0, _LONE.encode()))
+            edits.append((end, 0, _LONE_BYTES))
     return edits
+
+
+def _signs(data: Bytes) -> Iterator[list[int]]:
+    """Places of such characters and of "&" after a blank or a tag, a stretch of the page at a time."""
+    for first in range(1, len(data) - 3, _STRIDE):
+        inner = data[first : min(first + _STRIDE, len(data) - 3)]
+        at = np.flatnonzero((inner == 0x26) | (inner >= 0xE0)) + first
+        at = at[_BEFORE[data[at - 1]]]
+        yield at[(data[at] == 0x26) | _AFTER[data[at + 3]]].tolist()
 
 
 @lru_cache(maxsize=4096)  # of what a reference spells, the same for every page

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,6 +15,7 @@ Flags = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int64]
 
 _AHEAD = 12  # no tag of interest begins in the last bytes: looking a few bytes ahead stays inside
+_AT_ONCE = 10_000  # tags as Python numbers
 _ENDS = b"\t\n\x0c\r />"  # what may follow a tag's name
 
 
@@ -71,21 +72,21 @@ class Tags:
         """How many ``<p>`` begin."""
         return int(np.count_nonzero(_PARAGRAPH[self.pairs] & ~self.closing))
 
-    def asked(self, raw: bytes) -> list[tuple[str, int]]:
+    def asked(self, raw: bytes) -> Iterator[tuple[str, int]]:
         """Names ("/pre" for a closing tag) and places of the tags that mending looks for, in order of place.
 
         Those of ``SKIPPED`` only where they open and no ``>`` stands right before. raw: ``data`` as bytes.
         """
-        found: list[tuple[str, int]] = []
         loose = _LOOSE[self.pairs] & ~self.closing & (self.data[self.at - 1] != 0x3E)
         rows = np.flatnonzero(_ASKED[self.pairs] | loose)
-        for at, slash, inside in zip(
-            self.at[rows].tolist(), self.closing[rows].tolist(), loose[rows].tolist(), strict=True
-        ):
-            name = (_LOOSE_NAME if inside else _NAME).match(raw, at + 1 + slash)
-            if name:
-                found.append(("/" * slash + name[1].decode().lower(), at))
-        return found
+        for first in range(0, len(rows), _AT_ONCE):
+            some = rows[first : first + _AT_ONCE]
+            for at, slash, inside in zip(
+                self.at[some].tolist(), self.closing[some].tolist(), loose[some].tolist(), strict=True
+            ):
+                name = (_LOOSE_NAME if inside else _NAME).match(raw, at + 1 + slash)
+                if name:
+                    yield "/" * slash + name[1].decode().lower(), at
 
     def first(self, names: Flags) -> int | None:
         """Place of the first opening tag whose name may be one of a ``pair_table``."""

@@ -102,7 +102,7 @@ def load(path: Path) -> Predict:
         best = fasttext.load_model(str(path)).f.predict
         best("a\n", 1, 0.0, "strict")
     except Exception as error:
-        raise ConfigError(f"language model {path} cannot be loaded: {error}") from error
+        raise ConfigError(f"language model {path} cannot be loaded, it is damaged or cut off ({error})") from error
 
     def predict(lines: Sequence[str]) -> list[Guess]:
         out: list[Guess] = []

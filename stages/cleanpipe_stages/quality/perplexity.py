@@ -41,8 +41,8 @@ def load_perplexity(model: Path, chars: int) -> Callable[[str], float | None]:
         quiet.show_progress = False  # an ARPA file, read as text, would draw a bar
         quiet.arpa_complain = kenlm.ARPALoadComplain.NONE
         score = kenlm.Model(str(model), quiet).score
-    except (OSError, RuntimeError) as e:
-        why = str(e).rpartition(" threw ")[2].rstrip(")")
+    except (OSError, RuntimeError, ValueError) as e:  # ValueError: a file that is not even text, read as ARPA
+        why = str(e).rpartition(" threw ")[2].rstrip(")") if not isinstance(e, ValueError) else "no ARPA, no binary"
         raise ConfigError(f"{model} cannot be read as a KenLM model: {why}") from e
 
     def perplexity(text: str) -> float | None:

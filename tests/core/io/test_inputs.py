@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import gzip
 import os
+import socket
+import threading
+import tracemalloc
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import fsspec
 import pytest
 
 from cleanpipe.errors import ConfigError
+from cleanpipe.io import inputs
 from cleanpipe.io.inputs import Input, resolve_inputs
 
 WARC = b"WARC/1.0\r\nWARC-Type: warcinfo\r\nContent-Length: 0\r\n\r\n\r\n\r\n"
@@ -28,15 +33,15 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def sources(*inputs: object, root: object = None) -> list[str]:
-    found = resolve_inputs([str(name) for name in inputs], source_root=None if root is None else str(root))
+def sources(*names: object, root: object = None) -> list[str]:
+    found = resolve_inputs([str(name) for name in names], source_root=None if root is None else str(root))
     assert [item.source for item in found] == sorted(item.source for item in found)
     return [item.source for item in found]
 
 
-def refused(*inputs: object, root: object = None) -> str:
+def refused(*names: object, root: object = None) -> str:
     with pytest.raises(ConfigError) as caught:
-        sources(*inputs, root=root)
+        sources(*names, root=root)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -145,6 +150,126 @@ class TestManifests:
         (tree / "sample.txt").write_bytes(WARC)
         assert sources(tree / "sample.txt") == ["sample.txt"]
 
+    @pytest.mark.parametrize("packed", [True, False])
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            (b"\0" * (16 << 20), "a line is longer than"),
+            (b"x" * 70_000, "a line is longer than"),
+            (b"# much\n" * (1 << 18), "larger than 1 MiB"),
+            (b"\n" * (1 << 20) + b"x", "larger than 1 MiB"),
+        ],
+    )
+    def test_bombs(self, text: bytes, message: str, packed: bool, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(inputs, "_LIST", 1 << 20)
+        path = tree / ("list.paths.gz" if packed else "list.paths")
+        path.write_bytes(gzip.compress(text) if packed else text)
+        tracemalloc.start()
+        assert message in refused(path)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 2 << 20
+
+    @pytest.mark.parametrize("bad", [b"\xff\xfe", b"\x1f\x8b\x08\0\0\0\0\0\0\0\xff\xff", gzip.compress(b"\xff")])
+    def test_what_is_no_list(self, bad: bytes, tree: Path) -> None:
+        (tree / "list.paths").write_bytes(bad)
+        assert "no list of paths" in refused(tree / "list.paths")
+
+
+@pytest.mark.parametrize("name", ["", " ", "\t", "\n", "file://"])
+def test_an_empty_name(name: str, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tree)
+    assert "an empty input name" in refused(name)
+    assert "an empty input name" in refused(tree / "a", name)
+
+
+class TestNoRegularFile:
+    """None of them is opened: that would wait for a writer, or take what can be read once."""
+
+    @pytest.fixture
+    def fifo(self, tree: Path) -> Path:
+        os.mkfifo(tree / "empty" / "p.warc.gz")
+        return tree / "empty" / "p.warc.gz"
+
+    def test_pipes(self, fifo: Path, tree: Path) -> None:
+        (tree / "link.warc").symlink_to(fifo)
+        (tree / "list.paths").write_text(f"{fifo}\n")
+        os.mkfifo(tree / "pipe.paths")
+        for name in (
+            fifo,
+            f"file://{fifo}",
+            tree / "link.warc",
+            tree / "empty",
+            tree / "empty" / "*.gz",
+            tree / "list.paths",
+            tree / "pipe.paths",
+        ):
+            assert "a pipe can be read only once: save it to a file first" in refused(name)
+
+    def test_devices_and_sockets(self, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tree)  # a socket's name must be short
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind("s.warc")
+            for name in ("/dev/null", "/dev/zero", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0", tree / "s.warc"):
+                message = refused(name)
+                assert "no regular file" in message or "does not exist" in message  # no stdin at all, in some harness
+
+    def test_streams_by_number_even_of_a_file(self, tree: Path) -> None:
+        with (tree / "a" / "x.warc.gz").open("rb") as file:  # in a worker process the number is another file's
+            assert "no regular file" in refused(f"/dev/fd/{file.fileno()}")
+
+    def test_links_to_nothing(self, tree: Path) -> None:
+        (tree / "empty" / "x.warc").symlink_to(tree / "gone")
+        assert "does not exist" in refused(tree / "empty")
+        assert "does not exist" in refused(tree / "empty" / "*")
+        assert "does not exist" in refused(tree / "empty" / "x.warc")
+
+
+class TestNames:
+    @pytest.mark.parametrize("raw", [b"\xff\xfe.warc.gz", b"caf\xe9.warc", b"d\xff/x.warc"])
+    def test_not_utf8(self, raw: bytes, tree: Path) -> None:
+        path = tree / "empty" / os.fsdecode(raw)
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(WARC)
+        for name in (path, tree / "empty", tree / "empty" / "**" / "*.w*"):
+            message = refused(name)
+            assert "not UTF-8" in message
+            assert "\\x" in message
+            message.encode()
+
+    def test_names_that_would_break_a_line(self, tree: Path) -> None:
+        for name in ("no\nway.warc", "no\rway*.warc", "no\ud800.warc", "nul\0.warc"):
+            message = refused(tree / name)
+            assert message.isprintable()
+        (tree / "empty" / "two\nlines.warc").write_bytes(WARC)
+        assert sources(tree / "empty") == ["two\nlines.warc"]
+
+
+class TestLinkedFolders:
+    def test_are_followed_each_once(self, tree: Path) -> None:
+        (tree / "empty" / "to-a").symlink_to(tree / "a")
+        (tree / "a" / "up").symlink_to(tree)
+        (tree / "a" / "deep" / "self").symlink_to(tree / "a" / "deep")
+        assert sources(tree / "empty") == ALL
+        assert sources(tree) == ALL
+        assert sources(tree / "a") == ALL
+
+    def test_real_folders_come_first(self, tree: Path) -> None:
+        (tree / "a" / "0-link").symlink_to(tree / "a" / "deep")
+        assert sources(tree / "a", root=tree / "a") == ["deep/y.WARC", "x.warc.gz"]
+
+    def test_globs_find_each_once(self, tree: Path) -> None:
+        (tree / "a" / "0-link").symlink_to(tree / "a" / "deep")
+        (tree / "a" / "loop").symlink_to(tree / "a")
+        assert sources(tree / "**" / "*.WARC", root=tree) in (["a/deep/y.WARC"], ["a/0-link/y.WARC"])
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+    def test_a_folder_that_may_not_be_read(self, tree: Path) -> None:
+        (tree / "a" / "deep").chmod(0)
+        message = refused(tree)
+        (tree / "a" / "deep").chmod(0o755)
+        assert "Permission denied" in message
+
 
 def test_what_is_refused(tree: Path) -> None:
     assert "does not exist" in refused(tree / "missing.warc.gz")
@@ -200,3 +325,48 @@ class TestUrls:
         assert "matches no archive" in refused(f"{base}/*.warc")
         assert "unknown kind" not in refused(f"{base}/b/*.md")
         assert "cannot be read" in refused("nosuchscheme://a/b.warc")
+
+
+class _Answers(BaseHTTPRequestHandler):
+    """404 for names with "gone", 403 for those with "closed", an archive for others."""
+
+    def do_GET(self) -> None:
+        status = 404 if "gone" in self.path else 403 if "closed" in self.path else 200
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(WARC)))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(WARC)
+
+    do_HEAD = do_GET
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class TestHttp:
+    @pytest.fixture(autouse=True)
+    def client(self) -> None:
+        pytest.importorskip("aiohttp")
+
+    @pytest.fixture
+    def base(self) -> Iterator[str]:
+        with ThreadingHTTPServer(("127.0.0.1", 0), _Answers) as server:
+            thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+            thread.start()
+            yield f"http://127.0.0.1:{server.server_port}"
+            server.shutdown()
+            thread.join()
+
+    def test_found_missing_closed(self, base: str) -> None:
+        assert sources(f"{base}/x.warc") == ["x.warc"]
+        assert "does not exist" in refused(f"{base}/gone.warc")
+        assert "403" in refused(f"{base}/closed.warc")
+
+    @pytest.mark.parametrize("name", ["x.warc.gz", "list.paths", "*.warc"])
+    def test_nobody_there(self, name: str) -> None:
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))
+            message = refused(f"http://127.0.0.1:{closed.getsockname()[1]}/{name}")
+        assert "does not exist" not in message
+        assert "cannot be read: Connect call failed" in message

@@ -8,6 +8,7 @@ import sqlite3
 import struct
 import zipfile
 import zlib
+from functools import partial
 from itertools import product
 
 import pytest
@@ -15,6 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cleanpipe.io.sniff import DECISIONS, OCTETS, kind_of, media_type, sniff
+
+packed = partial(gzip.compress, mtime=0)  # the clock must not get into the tests' names
 
 
 def a_zip() -> bytes:
@@ -81,7 +84,7 @@ SNIFFED = [
     (b"wOF2\0\1\0\0", "font/woff2"),
     (b"\x7fELF\2\1\1", "application/x-elf"),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "application/x-ole-storage"),
-    (gzip.compress(b"x"), "application/gzip"),
+    (packed(b"x"), "application/gzip"),
     (a_zip(), "application/zip"),
     (struct.pack(">257s5s", b"name\0", b"ustar"), "application/x-tar"),
 ]

@@ -179,3 +179,18 @@ def test_joiners_are_judged_across_every_mark() -> None:
                 kept, loose = f"ک{mark}\u200c{mark}ک", f"a{mark}\u200c{mark}a"
                 assert module.drop_loose_joiners(kept) == kept, f"U+{ord(mark):04X}"
                 assert module.drop_loose_joiners(loose) == f"a{mark}{mark}a", f"U+{ord(mark):04X}"
+
+
+@pytest.mark.parametrize(
+    ("whitespace", "text", "repaired"),
+    [
+        ("space", "left\0right", "left right"),
+        ("space", "a \0\0 b\0", "a b"),
+        ("paragraphs", "left\0right", "leftright"),
+    ],
+)
+def test_nul_is_replaced_by_the_literal_rule_and_removed_by_the_default(
+    whitespace: str, text: str, repaired: str
+) -> None:
+    assert normalise(text, whitespace) == repaired
+    assert normalise(repaired, whitespace) == repaired
