@@ -19,6 +19,7 @@ def main(handle: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver decides
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("MIMALLOC_PURGE_DELAY", "-1")  # see cleanpipe_jobs
     pipe: Connection = Connection(handle)
     sys.path[:] = pipe.recv()  # before anything else is unpickled: stage packs must be found as the driver finds them
     import pyarrow as pa

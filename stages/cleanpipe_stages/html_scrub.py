@@ -79,7 +79,9 @@ class HtmlScrub(Stage):
                 return None, refused
             try:
                 found = engine(tags)
-                text = found.text.encode(errors="replace").decode()  # lone surrogates cannot enter Arrow
+                text = found.text
+                if not text.isascii():
+                    text = text.encode(errors="replace").decode()  # lone surrogates cannot enter Arrow
             except Exception:  # one bad page costs one page, whatever its engine says
                 return None, UNPARSABLE
             if not text or text.isspace():

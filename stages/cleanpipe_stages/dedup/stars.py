@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from cleanpipe.stage import rounded
 from cleanpipe_stages.dedup.buckets import Buckets, Lists, by_member, chunks, components
 from cleanpipe_stages.dedup.verify import SetStore, shared
 
@@ -118,4 +117,4 @@ class _Walk:
 
 
 def _index(both: int, union: int) -> float:
-    return float(rounded(np.array(both / union)))
+    return round(both / union, 6)

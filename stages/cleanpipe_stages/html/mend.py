@@ -76,7 +76,7 @@ def mended(tags: Tags) -> bytes:
 def unmark(text: str) -> str:
     """The text without marks, lines flush left outside preformatted blocks."""
     if not any(mark in text for mark in _MARKS):
-        return (_INDENT.sub("\n", text) if "\n " in text or "\n\t" in text else text).lstrip()
+        return "\n".join([line.lstrip(" \t") for line in text.split("\n")]).lstrip()
     out: list[str] = []
     depth = 0
     done = 0
