@@ -45,9 +45,9 @@ class LanguagePreview(Stage):
     confidence: float = option(
         0.5,
         "lowest score of another language that drops a page",
-        source="loses 0 of 1,507 pages that language_id keeps (AEB, WCXB, LibreOffice help), at 100 letters too",
+        source="at 100 letters it loses 0 of 1,507 pages that language_id keeps (AEB, WCXB, LibreOffice help)",
     )
-    letters: int = option(200, "fewest letters in the paragraphs that may drop a page")
+    letters: int = option(100, "fewest letters in the paragraphs that may drop a page")
     chars: int = option(
         512,
         "characters of paragraphs that are judged",

@@ -42,7 +42,9 @@ class QualityScore(Stage):
     model: str = option("", "another KenLM model's path, in place of the shipped one; give its limits too")
     model_language: str = option("en", "that model's language, as language_id labels it")
     assume_language: str = option("", "language of a text whose language no stage has told; empty: unknown")
-    chars: int = option(2048, "code points at the text's beginning that perplexity reads")
+    chars: int = option(
+        1024, "code points at the text's beginning that perplexity reads", source="as language_id and the model's AUC"
+    )
     judge_from: int = option(
         100, "shorter texts, in code points, are scored but judged by min_chars alone", source=_SOURCE
     )
