@@ -33,7 +33,7 @@ class ReadOptions:
     max_body: int = option(64 << 20, "largest decoded body, bytes; a larger one is quarantined as too_large")
     expansion: int = option(1000, "largest ratio of decoded to stored bytes (judged above 1 MiB)")
     batch_rows: int = option(1000, "rows of a batch through the stages")
-    batch_bytes: int = option(8 << 20, "bytes of bodies in a batch")
+    batch_bytes: int = option(12 << 20, "bytes of bodies in a batch")
 
     def check(self) -> None:
         """Raises ConfigError for options that cannot work."""
