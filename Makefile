@@ -22,7 +22,7 @@ TEST_EXTRAS := dev,hf,literal,trafilatura,ray,sql
 export RAY_USAGE_STATS_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all lint format bench lm dist check-dist check-pins image-lint clean distclean
+.PHONY: help run test test-quick lint format bench lm dist check-dist check-pins image-lint clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,11 +57,11 @@ run: $(VENV)/.run ## the sample recipe on the real archives that come with the p
 	@echo ">>> datasets.load_from_disk('$(OUT)/data')"
 	@$(PY) -c "import datasets; d = datasets.load_from_disk('$(OUT)/data'); print(d); print(repr(d[0]['url']), repr(d[0]['text'][:80]))"
 
-test: $(VENV)/.test ## all tests but those marked slow (those that start a local Ray included)
-	@$(PY) -m pytest -n auto -m 'not slow' $(TESTS)
-
-test-all: $(VENV)/.test ## every test
+test: $(VENV)/.test ## every test
 	@$(PY) -m pytest -n auto $(TESTS)
+
+test-quick: $(VENV)/.test ## those not marked slow or ray: under a minute on two cores
+	@$(PY) -m pytest -n auto -m 'not slow and not ray' $(TESTS)
 
 lint: $(VENV)/.test ## ruff, its formatter, and mypy --strict
 	@$(PY) -m ruff check .

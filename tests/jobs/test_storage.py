@@ -80,6 +80,7 @@ def test_an_input_that_failed_is_tried_again_by_the_same_line(crawl, tmp_path, d
     assert not (out / "work").exists()
 
 
+@pytest.mark.slow
 def test_workers_that_are_killed_cost_no_input(crawl, tmp_path, done):
     out = tmp_path / "killed"
     args = line("run", "web", crawl, "--out", out, "--workers", "2", "--quiet")

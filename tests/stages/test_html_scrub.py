@@ -310,6 +310,7 @@ HUNGRY = {  # pieces of 8 to 12 MB, the bound in MB, and the reason; in the comm
 }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peak memory is read from Linux's /proc")
 @pytest.mark.parametrize("kind", HUNGRY)
 def test_a_page_takes_no_more_memory_than_it_must(kind):

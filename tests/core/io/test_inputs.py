@@ -150,6 +150,7 @@ class TestManifests:
         (tree / "sample.txt").write_bytes(WARC)
         assert sources(tree / "sample.txt") == ["sample.txt"]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("packed", [True, False])
     @pytest.mark.parametrize(
         ("text", "message"),
