@@ -5,6 +5,7 @@
     ├── ShardError           one input is set aside, the run goes on and ends non-zero                exit 1
     │   └── RetryableError   the same, after another try failed too
     ├── StopError            the run stops before its end and can be resumed (disk full, storage lost) exit 3
+    │   └── DamagedFileError a file of the run itself is gone or changed; its unit is done again by the next start
     └── StageContractError   a stage broke its promise: stop, and mend the stage                      exit 1
 
 A bad *record* is data, never an exception: it leaves with a reason or lies in quarantine.
@@ -66,6 +67,10 @@ class StopError(CleanpipeError):
     """The run cannot go on but loses nothing: start the same line again to resume."""
 
     exit_code = 3
+
+
+class DamagedFileError(StopError):
+    """A file that an earlier part of the run published is gone, or is not as it was written; ``source`` is its name."""
 
 
 class StageContractError(CleanpipeError):

@@ -18,71 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from cleanpipe.errors import ConfigError
+from cleanpipe.io.remote import redacted
+from cleanpipe.io.store import Store
+from cleanpipe.options import MACHINE, SECTIONS, AuditOptions, GuardOptions, ReadOptions, ShardOptions, StorageOptions
 from cleanpipe.pipeline import Pipeline
 from cleanpipe.registry import StageRef, find, load, nearest
-from cleanpipe.stage import Stage, option
+from cleanpipe.stage import Stage
 
-
-@dataclass(frozen=True, kw_only=True)
-class ReadOptions:
-    """How records are read. Sizes decide fates here, never clocks."""
-
-    reader: str = option(
-        "fast", "archive reader: fast (FastWARC, re-read by our own on any doubt), member (our own), warcio"
-    )
-    max_body: int = option(64 << 20, "largest decoded body, bytes; a larger one is quarantined as too_large")
-    expansion: int = option(1000, "largest ratio of decoded to stored bytes (judged above 1 MiB)")
-    batch_rows: int = option(1000, "rows of a batch through the stages")
-    batch_bytes: int = option(12 << 20, "bytes of bodies in a batch")
-
-    def check(self) -> None:
-        """Raises ConfigError for options that cannot work."""
-        if self.reader not in READERS:
-            raise ConfigError(f"read.reader = {self.reader!r}{nearest(self.reader, READERS)}")
-        _bounds(self, "read", max_body=(1, 600 << 20), expansion=(2, None), batch_rows=(1, 100_000))
-        _bounds(self, "read", batch_bytes=(1, 1 << 30))
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShardOptions:
-    """How the cleaned windows are written."""
-
-    max_bytes: int = option(1_000_000_000, "largest shard file, bytes as it lies on disk")
-    batch_rows: int = option(1000, "rows of an Arrow record batch, counted from the file's start")
-
-    def check(self) -> None:
-        """Raises ConfigError for options that cannot work."""
-        _bounds(self, "shards", max_bytes=(10_000, 1_000_000_000), batch_rows=(1, 1_000_000))
-
-
-@dataclass(frozen=True, kw_only=True)
-class AuditOptions:
-    """What the audit shows beside the counts."""
-
-    seed: int = option(0, "seed of the samples: the k documents of smallest hash(seed, doc_id)")
-    samples: int = option(10, "samples for the kept and for each reason")
-    alarm: float = option(0.9, "a host, language or type that lost more than this share raises an alarm")
-    alarm_rows: int = option(20, "... if it had at least so many documents")
-
-    def check(self) -> None:
-        """Raises ConfigError for options that cannot work."""
-        _bounds(self, "audit", samples=(0, 10_000), alarm_rows=(1, None), seed=(0, (1 << 64) - 1))
-        if not 0 < self.alarm < 1:
-            raise ConfigError(f"audit.alarm = {self.alarm}: a share between 0 and 1")
-
-
-READERS = ("fast", "member", "warcio")
-
-
-def _bounds(options: Any, where: str, **limits: tuple[int, int | None]) -> None:
-    for name, (least, most) in limits.items():
-        value = getattr(options, name)
-        if value < least or (most is not None and value > most):
-            upper = f" to {most:,}" if most is not None else " or more"
-            raise ConfigError(f"{where}.{name} = {value:,}: must be {least:,}{upper}")
-
-
-SECTIONS: Mapping[str, Any] = {"read": ReadOptions, "shards": ShardOptions, "audit": AuditOptions}
 TOP = ("name", "description", "extends", "inputs", "stages", *SECTIONS)
 
 
@@ -111,6 +53,8 @@ class Recipe:
     read: ReadOptions = field(default_factory=ReadOptions)
     shards: ShardOptions = field(default_factory=ShardOptions)
     audit: AuditOptions = field(default_factory=AuditOptions)
+    storage: StorageOptions = field(default_factory=StorageOptions)
+    guards: GuardOptions = field(default_factory=GuardOptions)
     folder: Path | None = None
 
     def pipeline(self) -> Pipeline:
@@ -119,20 +63,29 @@ class Recipe:
         return Pipeline(tuple(s.build() for s in self.settings if s.enabled), rules[0] if rules else None)
 
     def canonical(self) -> dict[str, Any]:
-        """Settings as plain data: what the fingerprint and config_hash are taken of. Inputs are not among them."""
+        """Settings as plain data: what the fingerprint and config_hash are taken of. Neither inputs nor the tables that
+        speak of machines are among them.
+        """
         return {
             "stages": [[s.ref.name, s.enabled, _plain(s.options)] for s in self.settings],
-            **{name: _plain(_values(getattr(self, name))) for name in SECTIONS},
+            **{name: _plain(_values(getattr(self, name))) for name in SECTIONS if name not in MACHINE},
         }
 
-    def to_toml(self) -> str:
-        """The effective recipe, each option with its line of explanation."""
+    def to_toml(self, *, machine: bool = True) -> str:
+        """The effective recipe, each option with its line of explanation.
+
+        machine: with the tables that decide no byte (storage, guards). Without them, as a run publishes it, a stage of
+        the user's own is named by its whole path.
+        """
         lines = [f"# {self.description}"] if self.description else []
         lines += [f"name = {_toml(self.name)}", f"description = {_toml(self.description)}"]
-        if self.inputs:
-            lines.append(f"inputs = {_toml(list(self.inputs))}")
-        lines += ["", "stages = [", *(f"    {_toml(s.spelled)}," for s in self.settings), "]"]
+        if self.inputs:  # a published one shows no password or signature
+            lines.append(f"inputs = {_toml([i if machine else redacted(i) for i in self.inputs])}")
+        own = (str(s.ref.path) if not (s.ref.module or machine) else s.spelled for s in self.settings)
+        lines += ["", "stages = [", *(f"    {_toml(stage)}," for stage in own), "]"]
         for name in SECTIONS:
+            if name in MACHINE and not machine:
+                continue
             options = getattr(self, name)
             lines += ["", f"[{name}]", *_described(type(options), _values(options))]
         for setting in self.settings:
@@ -156,6 +109,22 @@ def load_recipe(ref: str | Path, sets: Iterable[str] = ()) -> Recipe:
     data, folder = _read(str(ref), set())
     _merge_sets(data, sets)
     return _build(data, folder)
+
+
+def recipe_of(store: Store, machine: Recipe) -> Recipe:
+    """The recipe that a run published, with the storage and guards of another.
+
+    Raises:
+        ConfigError: there is none, or it is no recipe any more.
+    """
+    try:
+        text = store.read("recipe.toml").decode()
+        data = tomllib.loads(text)
+    except (OSError, ValueError) as error:
+        why = "there is no recipe.toml" if isinstance(error, FileNotFoundError) else f"its recipe.toml is none: {error}"
+        raise ConfigError(f"{store.root} holds no finished run: {why}") from error
+    _known(data, None, "recipe.toml")
+    return replace(_build(data, Path()), storage=machine.storage, guards=machine.guards)
 
 
 def _read(ref: str, seen: set[str]) -> tuple[dict[str, Any], Path]:
@@ -253,7 +222,10 @@ def _options(kind: type, table: dict[str, Any], where: str) -> dict[str, Any]:
     known = {f.name: f for f in fields(kind) if f.init}
     for key in table:
         if key not in known:
-            raise ConfigError(f"{where} has no option {key!r}{nearest(key, {*known, 'enabled'})}")
+            switch = (
+                {"enabled"} if issubclass(kind, Stage) else set()
+            )  # tables that are no stage cannot be switched off
+            raise ConfigError(f"{where} has no option {key!r}{nearest(key, {*known, *switch})}")
     out: dict[str, Any] = {}
     for name, spec in known.items():
         if name in table:

@@ -20,6 +20,7 @@ from cleanpipe.errors import ConfigError
 from cleanpipe.stage import Stage
 
 GROUP = "cleanpipe.stages"
+OWN_PACK = "cleanpipe_stages"
 OWN_PACKAGES = ("cleanpipe", "cleanpipe_stages", "cleanpipe_jobs")
 
 
@@ -49,17 +50,20 @@ def catalogue() -> dict[str, StageRef]:
         ConfigError: two packs hold a stage of one name, or a pack's package is missing.
     """
     found: dict[str, StageRef] = {}
-    for point in sorted(entry_points(group=GROUP), key=lambda p: (p.name, p.value)):
-        folder = _package_folder(point.value)
+    packs = {(p.name, p.value) for p in entry_points(group=GROUP)}
+    if not any(package == OWN_PACK for _, package in packs) and _package_folder(OWN_PACK) is not None:
+        packs.add(("cleanpipe", OWN_PACK))  # code that came without its distribution, as Ray's py_modules
+    for pack, package in sorted(packs):
+        folder = _package_folder(package)
         if folder is None:
-            raise ConfigError(f"stage pack {point.name!r} names the package {point.value!r}, which is not installed")
+            raise ConfigError(f"stage pack {pack!r} names the package {package!r}, which is not installed")
         for path in sorted(folder.glob("*.py")):
             name = path.stem
             if name.startswith("_"):
                 continue
             if name in found and found[name].path != path:
-                raise ConfigError(f"stage {name!r} is in two packs: {found[name].pack} and {point.name}; rename one")
-            found[name] = StageRef(name, point.name, f"{point.value}.{name}", path)
+                raise ConfigError(f"stage {name!r} is in two packs: {found[name].pack} and {pack}; rename one")
+            found[name] = StageRef(name, pack, f"{package}.{name}", path)
     return found
 
 

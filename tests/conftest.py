@@ -2,10 +2,13 @@
 
 import gzip
 import os
+import sys
 import uuid
 from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "support"))  # servers for tests: ``from s3_server import S3Server``
 
 SAMPLES = Path(os.environ.get("CLEANPIPE_SAMPLES") or Path(__file__).parents[2] / "shared" / "samples")
 
@@ -119,3 +122,40 @@ def samples():
     if not SAMPLES.is_dir():
         pytest.skip(f"the larger samples are not at {SAMPLES}: set CLEANPIPE_SAMPLES")
     return SAMPLES
+
+
+@pytest.fixture(scope="session")
+def s3_server():
+    pytest.importorskip("moto", reason="an S3 for tests is moto's: pip install 'moto[s3,server]'")
+    from s3_server import S3Server
+
+    with S3Server() as server:
+        yield server
+
+
+@pytest.fixture
+def s3(s3_server, monkeypatch):
+    """An S3 on loopback with faults to order (tests/support/s3_server.py) and a bucket ``crawls``; waits are short."""
+    from s3_server import KEYS
+
+    from cleanpipe.io import remote
+
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setattr(remote, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(remote, "LONGEST_WAIT", 0.1)
+    s3_server.reset()
+    s3_server.bucket("crawls")
+    s3_server.forget()
+    return s3_server
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Where CLEANPIPE_MUST is set, what a test needs is known to be there: then a skip hides something."""
+    report = (yield).get_result()
+    if report.skipped and os.environ.get("CLEANPIPE_MUST") and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cleanpipe.io.store import HashingFile
+from cleanpipe.io.hashing import HashingFile
 
 _PAD = 64  # a buffer is padded to at most this many bytes
 _DTYPES = {"double": "float64", "float": "float32", "halffloat": "float16"}  # as `datasets` spells them
@@ -151,9 +150,12 @@ class Segment:
 
 
 def plan_shards(
-    units: Sequence[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]], cost: RowCost, max_bytes: int, batch_rows: int
+    units: Iterable[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]],
+    cost: RowCost,
+    max_bytes: int,
+    batch_rows: int,
 ) -> list[list[Segment]]:
-    """Which documents go into which shard: a pure function of the size tables, in unit order.
+    """Which documents go into which shard: a pure function of the size tables, in unit order, one held at a time.
 
     Args:
         units: for each unit, rows and bytes of each of its documents (by ``RowCost.rows``).
@@ -161,35 +163,28 @@ def plan_shards(
 
     A document stands in one shard. One that is larger than ``max_bytes`` by itself gets a file of its own.
     """
-    counts = [len(rows) for rows, _ in units]
-    rows = np.concatenate([r for r, _ in units]) if units else np.zeros(0, np.int64)
-    size = np.concatenate([b for _, b in units]) if units else np.zeros(0, np.int64)
     per_row = -(-cost.batch // batch_rows)
-    total = np.concatenate([[0], np.cumsum(size + rows * per_row)])
     limit = max_bytes - cost.base - cost.batch
-    unit_start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    row_start = np.concatenate([[0], np.cumsum(rows)]).astype(np.int64)
     shards: list[list[Segment]] = []
-    at = 0
-    while at < len(rows):
-        end = max(int(np.searchsorted(total, total[at] + limit, side="right")) - 1, at + 1)
-        shards.append(list(_segments(at, end, unit_start, row_start)))
-        at = end
-    return shards or [[]]
-
-
-def _segments(
-    at: int, end: int, unit_start: npt.NDArray[np.int64], row_start: npt.NDArray[np.int64]
-) -> Iterator[Segment]:
-    unit = int(np.searchsorted(unit_start, at, side="right")) - 1
-    while at < end:
-        stop = min(end, int(unit_start[unit + 1]))
-        if stop > at:
-            begin = int(unit_start[unit])
-            base = int(row_start[begin])
-            yield Segment(unit, at - begin, stop - begin, int(row_start[at]) - base, int(row_start[stop]) - base)
-            at = stop
-        unit += 1
+    open_shard: list[Segment] = []
+    used = 0  # bytes in the open shard
+    for unit, (rows, size) in enumerate(units):
+        total = np.concatenate([[0], np.cumsum(size + rows * per_row)])
+        row_start = np.concatenate([[0], np.cumsum(rows)])
+        at = 0
+        while at < len(rows):
+            end = int(np.searchsorted(total, total[at] + limit - used, side="right")) - 1
+            if end <= at and open_shard:  # nothing more fits
+                shards.append(open_shard)
+                open_shard, used = [], 0
+                continue
+            end = max(end, at + 1)
+            open_shard.append(Segment(unit, at, end, int(row_start[at]), int(row_start[end])))
+            used += int(total[end] - total[at])
+            at = end
+    if open_shard or not shards:
+        shards.append(open_shard)
+    return shards
 
 
 def rebatch(slices: Iterable[pa.RecordBatch], schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
@@ -245,12 +240,3 @@ def dataset_files(schema: pa.Schema, shards: Sequence[str], fingerprint: str) ->
         "_split": None,
     }
     return {"dataset_info.json": json.dumps(info, indent=2), "state.json": json.dumps(state, indent=2)}
-
-
-def sha256_of(path: Path) -> str:
-    """SHA-256 (hex) of a file, read in 1 MiB pieces."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(1 << 20):
-            digest.update(piece)
-    return digest.hexdigest()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,9 +14,12 @@ from stat import S_ISREG
 from types import TracebackType
 from typing import BinaryIO, Self, cast
 
-from cleanpipe.errors import CleanpipeError, RetryableError, ShardError
+from cleanpipe.errors import CleanpipeError, RetryableError, ShardError, StopError
+from cleanpipe.io.remote import LostError, ReadAhead, Refused, redacted, said
+from cleanpipe.options import StorageOptions
 
 CHUNK = 1 << 20
+_STORAGE = StorageOptions()
 _EMPTY = memoryview(b"")
 
 
@@ -31,11 +35,34 @@ def local_path(name: str) -> str | None:
     return None if is_url(name) else name
 
 
+def is_remote(name: str) -> bool:
+    """Whether our own readers of object stores and web servers open it, with ranges and tries of their own."""
+    return name.lower().startswith(("s3://", "http://", "https://")) and "::" not in name
+
+
+def open_remote(uri: str, storage: StorageOptions) -> tuple[BinaryIO | ReadAhead, int, str]:
+    """Such a file to read, its size and its tag. Raises Refused, StopError, ConfigError."""
+    if uri.startswith("s3://"):
+        from cleanpipe.io import s3  # lazily: local runs do without these clients
+
+        return s3.open_file(uri, storage)
+    from cleanpipe.io import http_source
+
+    return http_source.open_file(uri, storage)
+
+
 def translated(error: Exception, uri: str) -> CleanpipeError:
     """A foreign error as one of ours: storage that did not answer may be tried again, anything else sets it aside."""
-    kind = RetryableError if isinstance(error, TimeoutError | ConnectionError) else ShardError
-    what = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
-    return kind(f"cannot be read: {what}", source=uri)
+    if isinstance(error, LostError):  # of one input: it is set aside; where every input is lost the driver stops
+        return RetryableError(error.message, source=redacted(uri))
+    if isinstance(error, CleanpipeError):
+        return error
+    kind: type[CleanpipeError] = ShardError
+    if isinstance(error, TimeoutError | ConnectionError):
+        kind = RetryableError
+    elif isinstance(error, Refused) and error.everywhere:
+        kind = StopError
+    return kind(f"cannot be read: {said(error)}", source=redacted(uri))
 
 
 def _stamp(stat: os.stat_result) -> str:
@@ -43,21 +70,28 @@ def _stamp(stat: os.stat_result) -> str:
 
 
 class ByteSource:
-    """Random access to one file, local or at an fsspec URL, with the SHA-256 of its bytes taken on the way.
+    """Random access to one file, local, of a web server, in an object store, or at another fsspec URL, with the SHA-256
+    of its bytes taken on the way.
 
-    Only one chunk (1 MiB) is held. Bytes are hashed when they are read for the first time, so reading a part again
-    costs no second hash. ``progress`` is called with the file bytes consumed so far, at most once a MiB.
+    One chunk (1 MiB) is held, of remote files up to 16 MiB more. Bytes are hashed when they are read for the first
+    time, so reading a part again costs no second hash. ``progress`` is called with the file bytes consumed so far, at
+    most once a MiB; of a file that is hashed from an offset on, with those behind it.
 
     Raises:
         ShardError: from any method; the file cannot be opened or read.
+        RetryableError: its storage gave no answer in all the tries. StopError: a remote file changed while it was read.
     """
 
-    def __init__(self, uri: str, progress: Callable[[int], None] | None = None) -> None:
-        self.uri, self._progress = uri, progress
+    def __init__(
+        self, uri: str, progress: Callable[[int], None] | None = None, storage: StorageOptions = _STORAGE
+    ) -> None:
+        self.uri, self._progress, self._storage = uri, progress, storage
         self._sha, self.consumed, self._told = hashlib.sha256(), 0, 0
+        self._from, self._until = 0, sys.maxsize  # what is hashed of the file
         self._base, self._chunk = 0, b""
-        self._fd, self._file = -1, cast("BinaryIO | None", None)
-        self._stamp, self.modified = "", ""  # of a local file: what changes when its bytes do; mtime in nanoseconds
+        self._fd = -1
+        self._file: BinaryIO | ReadAhead | None = None
+        self._stamp, self.modified = "", ""  # of a local file what changes when it does; mtime in nanoseconds, or a tag
         try:
             self.size = self._open()
         except Exception as error:
@@ -76,6 +110,9 @@ class ByteSource:
                 return stat.st_size
             pipe, self._fd = open(self._fd, "rb"), -1  # noqa: PTH123, SIM115  # a pipe or a device has no size and no seek
             return self._spool(pipe)
+        if is_remote(self.uri):
+            self._file, size, self.modified = open_remote(self.uri, self._storage)
+            return size
         import fsspec  # lazily: local runs do without it
 
         remote = cast("BinaryIO", fsspec.open(self.uri, "rb").open())
@@ -106,12 +143,19 @@ class ByteSource:
         except Exception as error:
             raise translated(error, self.uri) from error
         if offset <= self.consumed < offset + len(data):
-            self._sha.update(memoryview(data)[self.consumed - offset :] if offset < self.consumed else data)
-            self.consumed = offset + len(data)
-            if self._progress is not None and self.consumed - self._told >= CHUNK:
-                self._told = self.consumed
-                self._progress(self.consumed)
+            self._hash(offset, data)
         return data
+
+    def _hash(self, offset: int, data: bytes) -> None:
+        """Hashes what is new of bytes that begin at ``offset``, and that it shall hash."""
+        begin, stop = self.consumed - offset, min(len(data), self._until - offset)
+        if stop <= begin:
+            return
+        self._sha.update(memoryview(data)[begin:stop] if begin or stop < len(data) else data)
+        self.consumed = offset + stop
+        if self._progress is not None and self.consumed - self._told >= CHUNK:
+            self._told = self.consumed
+            self._progress(self.consumed - self._from)
 
     def _read(self, offset: int, size: int) -> bytes:
         parts: list[bytes] = []
@@ -140,9 +184,11 @@ class ByteSource:
         """Offset of the first ``needle`` at or after ``offset`` that begins before ``stop``; -1 if there is none."""
         stop = self.size if stop is None else stop
         while offset < stop and (data := self.at(offset)):
-            found = bytes(data).find(needle)
-            if found >= 0:
-                return offset + found if offset + found < stop else -1
+            found = self._base + self._chunk.find(
+                needle, offset - self._base
+            )  # no copy: there may be one every 3 bytes
+            if found >= self._base:
+                return found if found < stop else -1
             if len(data) < len(needle):  # the chunk ends here: look across its border
                 if self.read_at(offset, len(needle)) == needle:
                     return offset
@@ -155,17 +201,43 @@ class ByteSource:
         """Makes the file end at ``stop``: a range is re-read as if nothing lay behind it."""
         self.size, self._chunk = min(self.size, stop), b""
 
-    def finish(self) -> str:
-        """Hashes what was not read, and gives the SHA-256 of the whole file in hex."""
-        while self.consumed < self.size and self.read_at(self.consumed, CHUNK):
+    def hash_from(self, offset: int) -> None:
+        """Starts the hash there; the default is the file's start. Bytes before it that were read are forgotten."""
+        self._sha, self._from, self.consumed, self._told = hashlib.sha256(), offset, offset, offset
+        self._hash_held()
+
+    def hash_until(self, offset: int | None) -> None:
+        """Bytes from there on are not hashed as they pass, only by ``finish``; None: no such border. The end of what a
+        reader wants, which may read on behind it: nor is a remote file read ahead behind it.
+        """
+        self._until = sys.maxsize if offset is None else offset
+        if isinstance(self._file, ReadAhead):
+            self._file.bound = min(self._until, self.size)
+        self._hash_held()
+
+    def _hash_held(self) -> None:
+        if self.holds(self.consumed):
+            self._hash(self._base, self._chunk)
+
+    def finish(self, stop: int | None = None) -> str:
+        """Hashes what was not read, and gives the SHA-256 in hex of the bytes from ``hash_from`` to ``stop``, by
+        default the file's end; right for every ``stop``, cheap for one not before the border of ``hash_until``.
+        """
+        stop = self.size if stop is None else min(stop, self.size)
+        if stop < self.consumed:
+            self._until = stop
+            self.hash_from(self._from)
+        self.hash_until(stop)
+        while self.consumed < stop and self.read_at(self.consumed, min(CHUNK, stop - self.consumed)):
             pass
         if self._progress is not None and self._told != self.consumed:
             self._told = self.consumed
-            self._progress(self.consumed)
+            self._progress(self.consumed - self._from)
         return self._sha.hexdigest()
 
     def changed(self) -> bool:
-        """Whether a local file was written to, or another put in its place, since it was opened.
+        """Whether a local file was written to, or another put in its place, since it was opened. A remote one says so
+        as it is read.
 
         One that is gone by its name has not changed: what was read of it was whole.
         """

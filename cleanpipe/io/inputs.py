@@ -8,19 +8,26 @@ import os
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
-from cleanpipe.errors import ConfigError
-from cleanpipe.io.bytesource import is_url, local_path
-from cleanpipe.io.member_reader import container, heads_of
+from cleanpipe.errors import CleanpipeError, ConfigError, ShardError
+from cleanpipe.io import lookup
+from cleanpipe.io.bytesource import is_remote, is_url, local_path
+from cleanpipe.io.kinds import container, heads_of
+from cleanpipe.io.lookup import Found
+from cleanpipe.io.remote import Refused, redacted, said
+from cleanpipe.options import StorageOptions
 
 _KINDS = (".warc", ".wet", ".wat", ".arc")
 _PACKED = ("", ".gz", ".zst")
 ENDINGS = tuple(kind + packed for kind in _KINDS for packed in _PACKED)
 MANIFESTS = (".paths", ".paths.gz", ".txt", ".txt.gz")
 _LIST, _LINE = 256 << 20, 1 << 16  # bytes of a manifest and of one of its lines, inflated
+_WINDOW = 4096  # entries of a manifest that are looked for at a time
+_STORAGE = StorageOptions()
 _ENDINGS_TEXT = "an archive ends in .warc, .wet, .wat or .arc, with .gz or .zst"
 
 
@@ -28,7 +35,8 @@ _ENDINGS_TEXT = "an archive ends in .warc, .wet, .wat or .arc, with .gz or .zst"
 class Input:
     """One archive. source: its name in the ledger. uri: what opens it. size: bytes (0 where storage does not say).
 
-    stamp: what changes when the file does: mtime in nanoseconds, or the ETag or time that storage gives.
+    stamp: what changes when the file does: mtime in nanoseconds, or the ETag or time that storage gives. uri may hold a
+        signature or a password: ``redacted`` before it is shown or stored.
     """
 
     source: str
@@ -37,23 +45,27 @@ class Input:
     stamp: str
 
 
-def resolve_inputs(inputs: Sequence[str], *, source_root: str | None) -> list[Input]:
+def resolve_inputs(
+    inputs: Sequence[str], *, source_root: str | None, storage: StorageOptions = _STORAGE
+) -> list[Input]:
     """Every archive that ``inputs`` name, each once, sorted by ``source``.
 
     Each entry is a file, a glob, a folder (searched to the bottom for archive endings, through linked folders too, each
     folder once), a manifest (``.paths``, ``.paths.gz``, ``.txt``: one path a line, relative to its own folder or one
-    above it, else to the working folder; at most 256 MiB inflated), or a URL of any of these. ``source`` is the path
-    below ``source_root``, else the base name.
+    above it, else to the working folder; at most 256 MiB inflated), or a URL of any of these; web servers have no
+    folders and globs. Of a manifest on a server the folder that holds its first entry is tried first for the others.
+    ``source`` is the path below ``source_root``, else the base name, without a query.
 
     Raises:
         ConfigError: an empty name, nothing there, nothing matches, not an archive, no regular file (a pipe is not
             opened), a name that is not UTF-8, or two inputs of one name; one clear line.
+        StopError: storage does not answer.
     """
     if not inputs:
         raise ConfigError("no input: name archives, a glob, a folder or a manifest")
     found: dict[str, Input] = {}
     for name in inputs:
-        for uri, size, stamp in _expand(os.fspath(name), manifests=True):
+        for uri, size, stamp in _expand(os.fspath(name), storage, manifests=True):
             source = _source(uri, source_root)
             if not source.isprintable() or not uri.isprintable():
                 _refuse_name(uri)
@@ -70,9 +82,6 @@ def resolve_inputs(inputs: Sequence[str], *, source_root: str | None) -> list[In
     return sorted(by_source.values(), key=lambda item: item.source)
 
 
-_Found = tuple[str, int, str]  # URI, size, stamp
-
-
 def _refuse_name(name: str) -> None:
     try:
         name.encode()
@@ -81,29 +90,32 @@ def _refuse_name(name: str) -> None:
 
 
 def _shown(name: str) -> str:
-    """A name for a message of one line: bytes that are not UTF-8, line ends and the like as escapes."""
+    """A name for a message of one line: bytes that are not UTF-8, line ends and the like as escapes; no secrets."""
+    name = redacted(name)
     if name.isprintable():
         return name
     parts = (c if c.isprintable() else repr(os.fsencode(c) if "\udc80" <= c <= "\udcff" else c) for c in name)
     return "".join(p if len(p) == 1 else p.removeprefix("b")[1:-1] for p in parts)
 
 
-def _expand(name: str, *, manifests: bool) -> Iterator[_Found]:
+def _expand(name: str, storage: StorageOptions, *, manifests: bool) -> Iterator[Found]:
     path = local_path(name)
     if not (name if path is None else path).strip():
         raise ConfigError("an empty input name: name archives, a glob, a folder or a manifest")
     try:
-        yield from (
-            _expand_local(path, manifests=manifests) if path is not None else _expand_url(name, manifests=manifests)
-        )
-    except ConfigError:
+        if path is not None:
+            yield from _expand_local(path, storage, manifests=manifests)
+        else:
+            yield from _expand_url(name, storage, manifests=manifests)
+    except ShardError as error:
+        raise ConfigError(f"input {_shown(name)} {error.message}") from error
+    except CleanpipeError:
         raise
     except Exception as error:  # foreign errors of storage, many and varied
-        what = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
-        raise ConfigError(f"input {_shown(name)} cannot be read: {what}") from error
+        raise ConfigError(f"input {_shown(name)} cannot be read: {said(error)}") from error
 
 
-def _expand_local(name: str, *, manifests: bool) -> Iterator[_Found]:
+def _expand_local(name: str, storage: StorageOptions, *, manifests: bool) -> Iterator[Found]:
     path = Path(os.path.abspath(name))  # noqa: PTH100  # resolve() would follow links, and the name is the user's
     if path.is_dir():
         files = sorted(_below(path))
@@ -115,7 +127,7 @@ def _expand_local(name: str, *, manifests: bool) -> Iterator[_Found]:
         head = _start(path)
         if manifests and _is_manifest(path.name) and heads_of(head) is None:
             with path.open("rb") as file:
-                yield from _manifest(name, file, head, [str(folder) for folder in path.parents])
+                yield from _manifest(name, file, head, [str(folder) for folder in path.parents], storage)
         else:
             _check(name, path.name, head)
             yield _stat(path)
@@ -157,64 +169,71 @@ def _once(matches: Sequence[str]) -> list[str]:
     return sorted(places.values())
 
 
-def _expand_url(name: str, *, manifests: bool) -> Iterator[_Found]:
-    import fsspec
-
-    fs, path = fsspec.core.url_to_fs(name)
-    if glob.has_magic(path) and not fs.exists(path):
-        matches = [match for match in sorted(fs.glob(path)) if _is_archive(match)]
-        if not matches:
-            raise ConfigError(f"input {name} matches no archive: {_ENDINGS_TEXT}")
-        for match in matches:
-            yield _info(_url(fs, name, match), fs.info(match))
-        return
-    _reach(fs, name, path)
-    if fs.isdir(path) and not fs.isfile(path):
-        files = [file for file in sorted(fs.find(path)) if _is_archive(file)]
-        if not files:
-            raise ConfigError(f"input folder {name} holds no archive: {_ENDINGS_TEXT}")
-        for file in files:
-            yield _info(_url(fs, name, file), fs.info(file))
+def _expand_url(name: str, storage: StorageOptions, *, manifests: bool) -> Iterator[Found]:
+    file = lookup.look(name, storage)
+    if file is None:
+        yield from _several(name, storage)
         return
     base = _base(name)
-    with fs.open(path, "rb") as file:
-        head = file.read(_HEAD)
-    if manifests and _is_manifest(base) and heads_of(head) is None:
-        with fs.open(path, "rb") as file:
-            yield from _manifest(name, file, head, _parents(name))
-    else:
+    if not _is_archive(base):
+        with lookup.opened(name, storage) as stream:
+            head = stream.peek(_HEAD)[:_HEAD]
+            if manifests and _is_manifest(base) and heads_of(head) is None:
+                yield from _manifest(name, stream, head, _parents(name), storage)
+                return
         _check(name, base, head)
-        yield _info(name, fs.info(path))
+    yield file
 
 
-def _reach(fs: Any, name: str, path: str) -> None:
-    """Refuses what is not there; storage that does not answer says so instead."""
-    try:
-        fs.info(path)
-    except FileNotFoundError as error:
-        cause = error.__cause__
-        gone = isinstance(cause, FileNotFoundError) or getattr(cause, "status", 0) in (404, 410)
-        if "http" in fs.protocol and isinstance(cause, Exception) and not gone:
-            raise cause from None  # HTTP's file system takes every failure for a missing file
-        if not fs.exists(path):
-            raise ConfigError(f"input {name} does not exist") from None
+def _several(name: str, storage: StorageOptions) -> Iterator[Found]:
+    magic = glob.has_magic(name)
+    if lookup.is_web(name):
+        way = ": a web server has no globs: name the archives, or a list of them (.paths)" if magic else ""
+        raise ConfigError(f"input {_shown(name)} does not exist{way}")
+    objects = sorted(lookup.matching(name, storage) if magic else lookup.below(name, storage))
+    files = [entry for entry in objects if _is_archive(entry[0])]
+    if not files and magic:
+        raise ConfigError(f"input {_shown(name)} matches no archive ({len(objects)} other names): {_ENDINGS_TEXT}")
+    if not objects:
+        raise ConfigError(f"input {_shown(name)} does not exist")
+    if not files:
+        raise ConfigError(f"input folder {_shown(name)} holds no archive: {_ENDINGS_TEXT}")
+    yield from files
 
 
-def _manifest(name: str, file: BinaryIO, head: bytes, folders: Sequence[str]) -> Iterator[_Found]:
+def _manifest(
+    name: str, file: BinaryIO, head: bytes, folders: Sequence[str], storage: StorageOptions
+) -> Iterator[Found]:
     """The archives that a list names; each entry is looked for in the manifest's folder, then in those above it."""
-    entries = 0
     lines = cast("BinaryIO", gzip.GzipFile(fileobj=file)) if head[:2] == b"\x1f\x8b" else file
-    for entry in _entries(_shown(name), lines):
-        entries += 1
-        target = entry
-        if not is_url(entry) and not os.path.isabs(entry):  # noqa: PTH117
-            target = next((place for place in (_join(f, entry) for f in folders) if _exists(place)), entry)
-        try:
-            yield from _expand(target, manifests=False)
-        except ConfigError as error:
-            raise ConfigError(f"manifest {_shown(name)}: {error.message}") from error
-    if not entries:
+    entries, home, any_entry = _entries(_shown(name), lines), "", False
+    try:
+        while window := list(islice(entries, _WINDOW)):
+            any_entry = True
+            if not home and (first := next((entry for entry in window if not is_url(entry)), "")):
+                home = next((folder for folder in folders if _exists(_join(folder, first), storage)), "")
+            yield from _window(window, home, folders, storage)
+    except ConfigError as error:
+        if error.message.startswith("manifest "):
+            raise
+        raise ConfigError(f"manifest {_shown(name)}: {error.message}") from error
+    if not any_entry:
         raise ConfigError(f"manifest {_shown(name)} names no input")
+
+
+def _window(entries: Sequence[str], home: str, folders: Sequence[str], storage: StorageOptions) -> Iterator[Found]:
+    """Some entries of a list, in order: archives on servers many at a time, the rest one by one."""
+    targets = [entry if is_url(entry) or not is_remote(home) else _join(home, entry) for entry in entries]
+    plain = [target for target in targets if is_remote(target) and _is_archive(target) and not glob.has_magic(target)]
+    found = dict(zip(plain, lookup.look_all(plain, storage), strict=True))
+    for entry, target in zip(entries, targets, strict=True):
+        if (file := found.get(target)) is not None:
+            yield file
+            continue
+        place = entry
+        if not is_url(entry) and not os.path.isabs(entry):  # noqa: PTH117
+            place = next((place for place in (_join(f, entry) for f in folders) if _exists(place, storage)), entry)
+        yield from _expand(place, storage, manifests=False)
 
 
 def _entries(name: str, file: BinaryIO) -> Iterator[str]:
@@ -238,14 +257,21 @@ def _entries(name: str, file: BinaryIO) -> Iterator[str]:
                 yield entry
 
 
-def _exists(name: str) -> bool:
+def _exists(name: str, storage: StorageOptions) -> bool:
     path = local_path(name)
     if path is not None:
         return Path(path).exists() or (glob.has_magic(path) and bool(glob.glob(path)))  # noqa: PTH207
-    import fsspec
-
-    fs, inner = fsspec.core.url_to_fs(name)
-    return bool(fs.exists(inner) or (glob.has_magic(inner) and fs.glob(inner)))
+    magic = glob.has_magic(name)
+    try:
+        if lookup.look(name, storage) is not None:
+            return True
+        if lookup.is_web(name) or (_is_archive(name) and not magic):
+            return False
+        return any(True for _ in (lookup.matching if magic else lookup.below)(name, storage))
+    except Refused as error:
+        if error.status == 403 and not error.everywhere:  # so S3 answers for what is not there who may not list
+            return False
+        raise
 
 
 def _join(folder: str, entry: str) -> str:
@@ -254,15 +280,20 @@ def _join(folder: str, entry: str) -> str:
 
 def _parents(url: str) -> list[str]:
     """Folders of a URL, innermost first, down to its root."""
-    scheme, _, path = url.rpartition("://")
-    parts = path.split("?")[0].split("/")[:-1]
+    scheme, _, path = _plain(url).rpartition("://")
+    parts = path.split("/")[:-1]
     return [f"{scheme}://" + "/".join(parts[:count]) for count in range(len(parts), 0, -1)]
 
 
 def _base(uri: str) -> str:
     if not is_url(uri):
         return os.path.basename(uri)  # noqa: PTH119
-    return uri.split("::")[0].split("?")[0].rstrip("/").rpartition("/")[2]
+    return _plain(uri.split("::")[0]).rstrip("/").rpartition("/")[2]
+
+
+def _plain(url: str) -> str:
+    """Without the query that a web address may have; elsewhere ``?`` is a letter of a name."""
+    return redacted(url) if url.lower().startswith(("http://", "https://")) else url
 
 
 def _is_archive(name: str) -> bool:
@@ -291,7 +322,7 @@ def _check(name: str, base: str, head: bytes) -> None:
 _STREAMS = ("/dev/stdin", "/dev/fd/", "/proc/")  # what lies there is another thing in another process
 
 
-def _stat(path: Path) -> _Found:
+def _stat(path: Path) -> Found:
     """Of a regular file, links followed; nothing is opened.
 
     Raises:
@@ -308,36 +339,12 @@ def _stat(path: Path) -> _Found:
     return str(path), stat.st_size, str(stat.st_mtime_ns)
 
 
-_STAMPS = (
-    "ETag",
-    "etag",
-    "e_tag",
-    "mtime",
-    "LastModified",
-    "last_modified",
-    "updated",
-    "modified",
-    "created",
-    "md5Hash",
-)
-
-
-def _info(uri: str, info: dict[str, Any]) -> _Found:
-    stamp = next((str(info[key]).strip('"') for key in _STAMPS if info.get(key)), "")
-    return uri, int(info.get("size") or 0), stamp
-
-
-def _url(fs: Any, name: str, path: str) -> str:
-    """The URL of a path that the file system of ``name`` gave, chained as ``name`` is."""
-    _, chain, rest = name.partition("::")
-    return str(fs.unstrip_protocol(path)) + chain + rest
-
-
 def _source(uri: str, root: str | None) -> str:
     if root is None:
         return _base(uri)
     below = local_path(root)
-    base = os.path.abspath(below).rstrip("/") + "/" if below is not None else root.rstrip("/") + "/"  # noqa: PTH100
+    uri = _plain(uri)
+    base = os.path.abspath(below).rstrip("/") + "/" if below is not None else _plain(root).rstrip("/") + "/"  # noqa: PTH100
     if not uri.startswith(base):
-        raise ConfigError(f"input {_shown(uri)} does not lie below --source-root {root}")
+        raise ConfigError(f"input {_shown(uri)} does not lie below --source-root {_shown(root)}")
     return uri[len(base) :]

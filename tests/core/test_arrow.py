@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cleanpipe.io.arrow import RowCost, RowFile, TableWriter, plan_shards, rebatch, sha256_of, write_shard
+from cleanpipe.io.arrow import RowCost, RowFile, TableWriter, plan_shards, rebatch, write_shard
+from cleanpipe.io.hashing import sha256_of
 
 SCHEMA = pa.schema(
     [

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import os
 import socket
-import threading
 import tracemalloc
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import pytest
 
-from cleanpipe.errors import ConfigError
+from cleanpipe.errors import ConfigError, StopError
 from cleanpipe.io import inputs
+from cleanpipe.io.bytesource import ByteSource
 from cleanpipe.io.inputs import Input, resolve_inputs
+from cleanpipe.options import StorageOptions
 
 WARC = b"WARC/1.0\r\nWARC-Type: warcinfo\r\nContent-Length: 0\r\n\r\n\r\n\r\n"
 
@@ -171,7 +173,9 @@ class TestManifests:
         tracemalloc.stop()
         assert peak < 2 << 20
 
-    @pytest.mark.parametrize("bad", [b"\xff\xfe", b"\x1f\x8b\x08\0\0\0\0\0\0\0\xff\xff", gzip.compress(b"\xff")])
+    @pytest.mark.parametrize(
+        "bad", [b"\xff\xfe", b"\x1f\x8b\x08\0\0\0\0\0\0\0\xff\xff", gzip.compress(b"\xff", mtime=0)]
+    )
     def test_what_is_no_list(self, bad: bytes, tree: Path) -> None:
         (tree / "list.paths").write_bytes(bad)
         assert "no list of paths" in refused(tree / "list.paths")
@@ -328,46 +332,107 @@ class TestUrls:
         assert "cannot be read" in refused("nosuchscheme://a/b.warc")
 
 
-class _Answers(BaseHTTPRequestHandler):
-    """404 for names with "gone", 403 for those with "closed", an archive for others."""
+class TestObjects:
+    """What s3:// names: objects, folders, globs, lists."""
 
-    def do_GET(self) -> None:
-        status = 404 if "gone" in self.path else 403 if "closed" in self.path else 200
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(WARC)))
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(WARC)
-
-    do_HEAD = do_GET
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-class TestHttp:
-    @pytest.fixture(autouse=True)
-    def client(self) -> None:
-        pytest.importorskip("aiohttp")
+    NAMES = (
+        "a/x.warc.gz",
+        "a/deep/y.warc",
+        "b/z.warc.wet.gz",
+        "b/n[1].warc",
+        "b/README.md",
+        "b/.hidden.warc",
+        "ab.warc",
+        "b/q?a=1.warc",
+    )
 
     @pytest.fixture
-    def base(self) -> Iterator[str]:
-        with ThreadingHTTPServer(("127.0.0.1", 0), _Answers) as server:
-            thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-            thread.start()
-            yield f"http://127.0.0.1:{server.server_port}"
-            server.shutdown()
-            thread.join()
+    def found(self, s3: Any) -> Callable[..., list[Input]]:
+        s3.fill("crawls", (f"c/{name}" for name in self.NAMES), WARC)
+        s3.fill("crawls", ["c/b/folder.warc/"], b"")
+        storage = StorageOptions(endpoint=s3.url, attempts=3, timeout=1)
+        return lambda *names, root=None: resolve_inputs(names, source_root=root, storage=storage)
 
-    def test_found_missing_closed(self, base: str) -> None:
-        assert sources(f"{base}/x.warc") == ["x.warc"]
-        assert "does not exist" in refused(f"{base}/gone.warc")
-        assert "403" in refused(f"{base}/closed.warc")
+    def names(self, found: list[Input]) -> list[str]:
+        return [item.uri.removeprefix("s3://crawls/c/") for item in sorted(found, key=lambda item: item.uri)]
 
-    @pytest.mark.parametrize("name", ["x.warc.gz", "list.paths", "*.warc"])
-    def test_nobody_there(self, name: str) -> None:
-        with socket.socket() as closed:
-            closed.bind(("127.0.0.1", 0))
-            message = refused(f"http://127.0.0.1:{closed.getsockname()[1]}/{name}")
-        assert "does not exist" not in message
-        assert "cannot be read: Connect call failed" in message
+    def test_an_object(self, s3: Any, found: Callable[..., list[Input]]) -> None:
+        (item,) = found("s3://crawls/c/a/x.warc.gz")
+        stamp = hashlib.md5(WARC).hexdigest()
+        assert item == Input("x.warc.gz", "s3://crawls/c/a/x.warc.gz", len(WARC), stamp)
+        with ByteSource(item.uri, storage=StorageOptions(endpoint=s3.url)) as source:
+            assert source.modified == stamp
+
+    @pytest.mark.parametrize("slash", ["", "/"])
+    def test_folders(self, slash: str, found: Callable[..., list[Input]]) -> None:
+        everything = ["a/deep/y.warc", "a/x.warc.gz", "ab.warc", "b/n[1].warc", "b/q?a=1.warc", "b/z.warc.wet.gz"]
+        assert self.names(found("s3://crawls/c" + slash)) == everything
+        assert self.names(found("s3://crawls" + slash)) == everything
+        assert self.names(found("s3://crawls/c/a" + slash)) == ["a/deep/y.warc", "a/x.warc.gz"]
+        assert [item.source for item in found("s3://crawls/c/a", root="s3://crawls/c" + slash)] == [
+            "a/deep/y.warc",
+            "a/x.warc.gz",
+        ]
+
+    @pytest.mark.parametrize(
+        ("pattern", "names"),
+        [
+            ("*.warc", ["ab.warc"]),
+            ("*/*.warc*", ["a/x.warc.gz", "b/n[1].warc", "b/q?a=1.warc", "b/z.warc.wet.gz"]),
+            ("**/*.warc", ["a/deep/y.warc", "ab.warc", "b/n[1].warc", "b/q?a=1.warc"]),
+            ("a?.warc", ["ab.warc"]),
+            ("[ab]/[xz]*", ["a/x.warc.gz", "b/z.warc.wet.gz"]),
+            ("b/n[1].warc", ["b/n[1].warc"]),
+            ("b/q?a=1.warc", ["b/q?a=1.warc"]),
+        ],
+    )
+    def test_globs(self, pattern: str, names: list[str], found: Callable[..., list[Input]]) -> None:
+        items = found(f"s3://crawls/c/{pattern}")
+        assert self.names(items) == names
+        assert sorted(item.source for item in items) == sorted(name.rpartition("/")[2] for name in names)
+
+    @pytest.mark.parametrize("listing", [True, False])
+    def test_lists(self, listing: bool, s3: Any, found: Callable[..., list[Input]]) -> None:
+        many = [f"data/{i % 2}/{i:03}.warc.gz" for i in range(100)]
+        s3.fill("crawls", many, WARC)
+        packed = gzip.compress("\n".join([*many, "c/a/x.warc.gz", "c/b/*.gz"]).encode())
+        s3.client.put_object(Bucket="crawls", Key="data/list/warc.paths.gz", Body=packed)
+        if not listing:
+            s3.fail("GET", "data%2F[01]%2F", "403", 99)
+        s3.forget() if listing else s3.app.requests.clear()
+        items = found("s3://crawls/data/list/warc.paths.gz")
+        assert [item.source for item in items] == sorted([n[-11:] for n in many] + ["x.warc.gz", "z.warc.wet.gz"])
+        assert {item.stamp for item in items} == {hashlib.md5(WARC).hexdigest()}
+        assert (len(s3.log("HEAD")) < 20) is listing
+
+    def test_what_is_refused(self, s3: Any, found: Callable[..., list[Input]]) -> None:
+        s3.fill("crawls", ["only/notes.md"], b"x")
+        for name, message in (
+            ("s3://crawls/c/none.warc", "input s3://crawls/c/none.warc does not exist"),
+            ("s3://crawls/only", "holds no archive"),
+            ("s3://crawls/only/notes.md", "unknown kind"),
+            ("s3://crawls/c/*.md", "matches no archive"),
+            ("s3://no-such-bucket/c", "no such bucket"),
+            ("s3://", "s3://bucket/prefix"),
+            ("s3://u:pass@crawls/x.warc", "no password in it"),
+        ):
+            with pytest.raises(ConfigError, match=message) as caught:
+                found(name)
+            assert "pass@" not in str(caught.value)
+        s3.fail("HEAD", "x.warc", "403", 1)
+        with pytest.raises(ConfigError, match="access denied"):
+            found("s3://crawls/c/a/x.warc.gz")
+        s3.fail("HEAD", "x.warc", "503", 9)
+        with pytest.raises(StopError, match="storage lost"):
+            found("s3://crawls/c/a/x.warc.gz")
+
+
+@pytest.mark.parametrize("name", ["x.warc.gz", "list.paths", "*.warc"])
+def test_nobody_there(name: str) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}/{name}"
+        with pytest.raises(StopError) as caught:
+            resolve_inputs([url], source_root=None, storage=StorageOptions(attempts=2))
+    assert "does not exist" not in str(caught.value)
+    assert "Connection refused" in str(caught.value)
