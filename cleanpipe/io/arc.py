@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from cleanpipe.io.heads import BLANK, Head, Heads
+from cleanpipe.io.heads import BLANK, Head, Heads, content_length
 
 # URL IP date type [code checksum location offset filename] length; the URL may hold blanks, the type too
 # every repetition is bounded and the first address and date stand, or a page's long line would cost its square
@@ -38,9 +38,8 @@ def parse_arc_head(data: bytes) -> Head | None:
     kind = line["type"]
     if second := _SECOND.fullmatch(kind):
         kind = second["type"]
-    length, raw = None, line["length"].decode("latin-1")
-    if raw.isascii() and raw.isdigit() and len(raw) < 19:
-        length = int(raw)
+    raw = line["length"].decode("latin-1")
+    length = content_length({"content-length": raw})
     url = _text(line["url"])
     headers = {
         "warc-target-uri": url.removeprefix("<").removesuffix(">"),

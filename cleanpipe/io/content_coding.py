@@ -26,6 +26,7 @@ CUT, NO_TRAILER, TRAILING = "cut", "no_trailer", "trailing_bytes"
 MAX_CODINGS = 5  # as curl; more is an attack
 MAX_MEMBERS = 4096  # gzip members or zstd frames of one body; more is an attack
 _SLICE = 1024  # bytes of input at a time where a decoder cannot bound its output: at most 32 MiB more (zstd)
+_PART = 1 << 16  # the same for zlib, which copies what is left of it for each member
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ def _undo_one(body: bytes, coding: str, ceiling: int, truncated: bool) -> Decode
 
 _CHUNK_SIZE = re.compile(rb"(?:\r?\n)*[ \t]*([0-9A-Fa-f]{1,16})[ \t]*(?:;[^\r\n]{0,4096})?\r?\n")
 _CHUNK_END = re.compile(rb"\r?\n")
-_CUT_SIZE = re.compile(rb"[\r\n]*[ \t]*[0-9A-Fa-f]{0,16}[ \t]*\r?")
+_CUT_SIZE = re.compile(rb"[\r\n]*+[ \t]*+[0-9A-Fa-f]{0,16}+[ \t]*+\r?")  # possessive: runs of blanks side by side
 
 
 def _unchunk(body: bytes, truncated: bool) -> Decoded:
@@ -150,29 +151,29 @@ def _unchunk(body: bytes, truncated: bool) -> Decoded:
 def _inflate(body: bytes, ceiling: int, window: int) -> tuple[bytes, str | None]:
     """All members of a zlib-family stream; ``window`` as in zlib (31 gzip, 15 zlib, -15 raw)."""
     out: list[bytes] = []
-    room = ceiling
-    rest: bytes = body
+    room, position = ceiling, 0
     for _ in range(MAX_MEMBERS):
         stream = zlib.decompressobj(window)
-        try:
-            piece = stream.decompress(rest, room + 1)
-        except zlib.error as error:
-            salvaged = _salvage(zlib.decompressobj(window).decompress, zlib.error, rest, room)
-            raise _BrokenError(
-                str(error), b"".join([*out, salvaged]), begun=bool(out or salvaged or window == 31)
-            ) from None
-        room -= len(piece)
-        if room < 0:
-            raise _TooLargeError
-        out.append(piece)
+        whole, start, left = len(out), position, room  # as the member begins
+        while not stream.eof and position < len(body):
+            try:
+                piece = stream.decompress(body[position : position + _PART], room + 1)
+            except zlib.error as error:
+                salvaged = _salvage(zlib.decompressobj(window).decompress, zlib.error, body[start:], left)
+                begun = bool(whole or salvaged or window == 31)
+                raise _BrokenError(str(error), b"".join([*out[:whole], salvaged]), begun=begun) from None
+            room -= len(piece)
+            if room < 0:
+                raise _TooLargeError
+            out.append(piece)
+            position = min(position + _PART, len(body)) - len(stream.unused_data)
         if not stream.eof:
             if window == 31 and _only_trailer_missing(stream):
                 return b"".join(out), NO_TRAILER
-            whole = b"".join(out)
-            raise _BrokenError("the stream ends early", whole, begun=bool(whole or window == 31))
-        rest = stream.unused_data
-        if window != 31 or not rest.startswith(b"\x1f\x8b"):
-            return b"".join(out), TRAILING if rest.strip(b"\0") else None
+            salvaged = b"".join(out)
+            raise _BrokenError("the stream ends early", salvaged, begun=bool(salvaged or window == 31))
+        if window != 31 or not body.startswith(b"\x1f\x8b", position):
+            return b"".join(out), TRAILING if body[position:].strip(b"\0") else None
     raise _BrokenError(f"more than {MAX_MEMBERS} members", b"".join(out), begun=True)
 
 

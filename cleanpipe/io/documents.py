@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
@@ -24,6 +24,7 @@ from cleanpipe.io.sniff import media_type, sniff
 DOCUMENT_TYPES = frozenset({"response", "resource", "conversion"})
 DAMAGED_RANGE = "damaged_range"
 REPLACEMENT_ENCODING = "replacement_encoding"
+RESOURCE_LIMIT = "resource_limit"  # of one that a guard set aside (engine/attempts.py), or that alone found no memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +84,14 @@ class DocumentBatches:
         *,
         max_rows: int = 1000,
         max_bytes: int = 8 << 20,
+        before: Callable[[bytes], tuple[str, str] | None] | None = None,
     ) -> Iterator[ReadBatch]:
         """Batches of at most ``max_rows`` rows that end once ``max_bytes`` of bodies and strings are in them.
 
         Documents are responses, resources and conversions; other records have no row. Bad data never raises.
+
+        before: called with a document's id before its body is touched; an error and a message set it aside untouched,
+        with reason ``resource_limit``.
         """
         rows: list[tuple[Any, ...]] = []
         failed: list[FailedRecord] = []
@@ -95,7 +100,7 @@ class DocumentBatches:
             if isinstance(record, Damage):
                 failed.append(_damaged(record, source))
             elif record.type in DOCUMENT_TYPES:
-                made = self._row(record, source, limits)
+                made = self._row(record, source, limits, before)
                 if isinstance(made, FailedRecord):
                     failed.append(made)
                 else:
@@ -107,7 +112,13 @@ class DocumentBatches:
         if rows or failed:
             yield ReadBatch(_batch(rows), failed)
 
-    def _row(self, record: RawRecord, source: str, limits: ReadLimits) -> tuple[Any, ...] | FailedRecord:
+    def _row(
+        self,
+        record: RawRecord,
+        source: str,
+        limits: ReadLimits,
+        before: Callable[[bytes], tuple[str, str] | None] | None,
+    ) -> tuple[Any, ...] | FailedRecord:
         get = record.headers.get
         record_id, kind = _safe(get("warc-record-id")), record.type
         identity = doc_id(source, record.offset, record_id)
@@ -116,6 +127,12 @@ class DocumentBatches:
         truncated = _safe(get("warc-truncated"))
         status = is_http = declared = label = None
         body, error, message = record.block, None, ""
+        refused = before(identity) if before is not None else None
+        if refused is not None:
+            return FailedRecord(
+                identity, source, record.offset, record.length, record.offset_kind, RESOURCE_LIMIT, *refused,
+                record_id, refers_to, kind, date, url, None, identified, truncated,
+            )  # fmt: skip
         if kind == "response":
             head = parse_response(body, limits.max_head)
             is_http = head is not None

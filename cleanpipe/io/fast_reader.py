@@ -4,11 +4,13 @@ A record is believed when the next one begins exactly where its own bytes end: i
 out again, its Content-Length and the closing CRLFCRLF must add up to what the gzip member says it inflates to (ISIZE;
 FastWARC itself checks CRC and ISIZE before it goes on), or in a plain file to the distance to the next record. So a
 head that was misread, a wrong length, a second record in a member or a skipped member cannot pass. The first record
-that does not pass, and always the last of the file, is read by the member reader, which goes on from there.
+that does not pass, and always the last of the file, is read by the member reader, which goes on from there. The last
+of a span is proven by the head that FastWARC finds behind it.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -17,9 +19,11 @@ from fastwarc.warc import ArchiveIterator, WarcRecord
 
 from cleanpipe.io.bytesource import ByteSource
 from cleanpipe.io.heads import content_length, header_map, lowered, record_type
+from cleanpipe.io.kinds import begins_record
 from cleanpipe.io.record import OFFSET_IN_FILE, RawRecord, ReadLimits
 
 _BUFFER = 1 << 18
+_SAMPLE = 1 << 10
 _CLOSER = 4  # CRLFCRLF
 
 
@@ -27,13 +31,23 @@ _CLOSER = 4  # CRLFCRLF
 class Handover:
     """Where the member reader goes on. pending: what the fast reader made of the record there, unproven.
 
-    inflated: bytes that the members before ``offset`` inflate to. reason: "" if the file seems to end there.
+    inflated: bytes that the members before ``offset`` inflate to. reason: "" if the file seems to end there. border: a
+    record begins there, behind the end of the span: there is nothing to go on with.
     """
 
     offset: int
     inflated: int
     pending: RawRecord | None
     reason: str
+    border: bool = False
+
+
+def _repeats(data: bytes) -> bool:
+    """Whether compressed bytes can be compressed once more to an eighth: what FastWARC would inflate of them in one
+    call has no bound. Looked at in the middle.
+    """
+    sample = data[len(data) // 2 :][:_SAMPLE]
+    return len(sample) == _SAMPLE and len(zlib.compress(sample, 1)) * 8 < _SAMPLE
 
 
 class Stream:
@@ -43,8 +57,9 @@ class Stream:
     there, and who called FastWARC raises it again.
     """
 
-    def __init__(self, source: ByteSource) -> None:
-        self._source, self._at = source, 0
+    def __init__(self, source: ByteSource, start: int = 0, *, compressed: bool = False) -> None:
+        self._source, self._at, self._compressed = source, start, compressed
+        self.bait = ""  # why reading ended: bytes that inflate to next to nothing, a thousand times over
         self._pieces: tuple[tuple[int, bytes], tuple[int, bytes]] = ((0, b""), (0, b""))
         self.error: BaseException | None = None
         # the offset of the next byte; no Python of ours runs here, so no signal's exception can come out of it
@@ -53,9 +68,12 @@ class Stream:
     def read(self, size: int = -1) -> bytes:
         """The next bytes; none after an error."""
         try:
-            if self.error is not None:
+            if self.error is not None or self.bait:
                 return b""
             data = self._source.read_at(self._at, size if size >= 0 else _BUFFER)
+            if self._compressed and _repeats(data):
+                self.bait = f"the bytes at {self._at} repeat one another, and are bait"
+                return b""
             self._pieces = ((self._at, data), self._pieces[0])
             self._at += len(data)
         except BaseException as error:  # the interrupts among them
@@ -73,11 +91,14 @@ class Stream:
 
     def before(self, offset: int, size: int) -> bytes:
         """The ``size`` bytes before ``offset``."""
-        start = offset - size
+        return self.around(offset - size, size) if offset >= size else b""
+
+    def around(self, start: int, size: int) -> bytes:
+        """The ``size`` bytes from ``start`` on."""
         for base, data in self._pieces:
-            if base <= start and offset <= base + len(data):
-                return data[start - base : offset - base]
-        return self._source.read_at(offset - size, size) if offset >= size else b""
+            if base <= start and start + size <= base + len(data):
+                return data[start - base : start + size - base]
+        return self._source.read_at(start, size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +127,24 @@ class _Shapes(dict[tuple[bytes, ...], _Shape]):
 _SHAPES = _Shapes()
 
 
-def fast_records(source: ByteSource, limits: ReadLimits, *, compressed: bool) -> Generator[RawRecord, None, Handover]:
-    """Proven records of a WARC file from its start; returns where and why it stopped."""
-    stream = Stream(source)
+def fast_records(
+    source: ByteSource,
+    limits: ReadLimits,
+    *,
+    compressed: bool,
+    start: int = 0,
+    inflated: int = 0,
+    end: int | None = None,
+) -> Generator[RawRecord, None, Handover]:
+    """Proven records of a WARC file; returns where and why it stopped.
+
+    start: where a record begins. inflated: bytes that the members before it inflate to. end: of the span that is read:
+    records that begin there or later are not its own; None: the file's.
+    """
+    stream = Stream(source, start, compressed=compressed)
     cap = limits.max_body + limits.max_head
-    at, expected, inflated = -1, 0, 0
+    end = source.size if end is None else end
+    at, expected = -1, 0
     headers: dict[str, str] = {}
     block, kind, reason = b"", "", ""
     records: Iterator[WarcRecord] = iter(())
@@ -132,10 +166,15 @@ def fast_records(source: ByteSource, limits: ReadLimits, *, compressed: bool) ->
             if held != expected & 0xFFFFFFFF or begin <= at:
                 reason = f"the record at {at} does not fill its {'member' if compressed else 'place'}"
                 break
+            if begin >= end and not begins_record(source, begin):
+                reason = f"what follows the record at {at} may be its own"
+                break
             yield RawRecord(at, begin - at, OFFSET_IN_FILE, kind, headers, block)
-            inflated += expected
-        elif begin:
-            reason = "the file does not begin with a record"
+            inflated += expected if compressed else 0
+            if begin >= end:
+                return Handover(begin, inflated, None, "", border=True)
+        elif begin != start:
+            reason = f"the {'span' if start else 'file'} does not begin with a record"
             break
         at, named = begin, record.headers
         shape = _SHAPES[named.keys_bytes()]
@@ -166,7 +205,7 @@ def fast_records(source: ByteSource, limits: ReadLimits, *, compressed: bool) ->
     if stream.error is not None:
         raise stream.error
     pending = RawRecord(at, source.size - at, OFFSET_IN_FILE, kind, headers, block) if at >= 0 else None
-    return Handover(max(at, 0), inflated, pending, reason)
+    return Handover(at if at >= 0 else start, inflated, pending, reason or stream.bait)
 
 
 def _reason(error: BaseException, stream: Stream) -> str:

@@ -41,7 +41,8 @@ class Frame:
 
 
 class Framer:
-    """Frames of one view, in order and without holes; memory is bounded by ``max_body + max_head``.
+    """Frames of one view, in order and without holes; memory is bounded by ``max_body + max_head``, and what a member
+    may inflate to outside the blocks that its heads announce (of each as many bytes as that) by ``expansion``.
 
     seen: whether records lie before the view, so that what is none behind them is trailing.
     """
@@ -49,6 +50,7 @@ class Framer:
     def __init__(self, view: View, heads: Heads, limits: ReadLimits, *, seen: bool = False) -> None:
         self._view, self._heads, self._seen = view, heads, seen
         self._max_head, self._cap = limits.max_head, limits.max_body + limits.max_head
+        view.bound(limits.expansion)
 
     def frames(self) -> Iterator[Frame]:
         """Records and gaps; together they tile the stream."""
@@ -57,8 +59,9 @@ class Framer:
         while view.reaches(at):
             head = self._head(at)
             frame = (self._record(start, at, head) or self._in_characters(start, at, head)) if head else None
-            if frame is not None:
+            if head is not None and frame is not None:
                 seen = True
+                view.exempt(at, at + head.size + len(frame.block))
             else:
                 found = self.search(max(at + 1, view.first()))
                 error, message = self._reason(head, last=found is None, seen=seen)
@@ -101,6 +104,7 @@ class Framer:
         if length is None:
             return self._unsized(start, body, head)
         need = min(length, self._cap)
+        view.exempt(at, body + need + _CLOSERS)
         if view.ends_before(body + length):
             return None
         block = view.peek(body, need)

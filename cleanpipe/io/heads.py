@@ -11,6 +11,7 @@ VERSION_LINE = re.compile(rb"WARC/\d+\.\d+\r?\n", re.IGNORECASE)
 HEAD_END = re.compile(rb"\r?\n\r?\n")
 BLANK = b" \t\r\n\f"  # what may stand between records; writers differ, and FastWARC takes all of these
 _LONGEST_TYPE = 64
+_BEYOND, _DIGITS = 10**18, 4096  # bytes that no file has, and digits that are read: int() takes few more
 _BRACKETED = frozenset({"warc-target-uri", "warc-refers-to-target-uri"})  # old wget writes <http://…>
 
 
@@ -68,9 +69,15 @@ def unfolded(lines: Iterable[bytes]) -> bytes:
 
 
 def content_length(headers: Mapping[str, str]) -> int | None:
-    """The Content-Length, or None where it is missing or no plain number."""
+    """The Content-Length, or None where it is missing or no plain number; one of more than 18 digits is a length too,
+    and longer than any file: 10^18 stands for it.
+    """
     value = headers.get("content-length", "")
-    return int(value) if value.isascii() and value.isdigit() and len(value) < 19 else None
+    if not (value.isascii() and value.isdigit()):
+        return None
+    if len(value) < 19 or (len(value) <= _DIGITS and len(value.lstrip("0")) < 19):
+        return int(value)
+    return _BEYOND
 
 
 def record_type(headers: Mapping[str, str]) -> str:

@@ -45,13 +45,15 @@ class HttpHead:
 def parse_response(block: bytes, max_head: int) -> HttpHead | None:
     """The head of an HTTP response; None if the block does not begin as one (dns: records, garbage).
 
-    A block without an empty line in its first ``max_head`` bytes is all head. Interim responses (1xx) before the last
-    one are passed over, as RFC 9110 15.2 asks of clients.
+    A block without an empty line in its first ``max_head`` bytes is all head, however long it is: the response has a
+    status, the fields of those bytes, and no body, as in browsers, which show nothing of it; what lies behind them is
+    more of the head, and no text. Interim responses (1xx) before the last one are passed over, as RFC 9110 15.2 asks of
+    clients.
     """
     start = 0
     while _BEGIN.match(block, start):
         end = _END.search(block, start, start + max_head)
-        head_ends, body_at = (end.start(), end.end()) if end else (min(len(block), start + max_head),) * 2
+        head_ends, body_at = (end.start(), end.end()) if end else (min(len(block), start + max_head), len(block))
         found = _STATUS.match(block, start, head_ends)
         status = int(found[1]) if found else None
         if status is not None and status < 100:

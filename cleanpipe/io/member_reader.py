@@ -4,6 +4,10 @@ Ranges tile the file: each byte belongs to one record or one damage. Empty membe
 blank lines belong to the item before them, at the start of the file to the first. Where one member holds several
 records, they and the gaps between them count inflated bytes (``offset_kind`` "inflated": bytes of all members from the
 start of the file) and tile the inflated member in the same way; its compressed bytes are then theirs.
+
+A gzip file can be read in spans. One ends at the first member behind its end that begins with a record head
+(``kinds.begins_record``) and whose item joins nothing before it; there the next one begins, and from there every item
+is what a reading of the whole file gives.
 """
 
 from __future__ import annotations
@@ -13,19 +17,18 @@ from dataclasses import dataclass, replace
 
 import zstandard
 
-from cleanpipe.io.arc import ARC, starts_arc
+from cleanpipe.io.arc import ARC
 from cleanpipe.io.bytesource import ByteSource
 from cleanpipe.io.digests import block_digest_holds
 from cleanpipe.io.framing import Frame, Framer
-from cleanpipe.io.heads import BLANK, WARC, Heads
+from cleanpipe.io.heads import BLANK, WARC
+from cleanpipe.io.kinds import DICTIONARY, REACH, begins_record, container, first_heads, heads_of, opens, skippable
 from cleanpipe.io.record import OFFSET_IN_FILE, OFFSET_INFLATED, Damage, RawRecord, ReadLimits
 from cleanpipe.io.views import GZIP_MAGIC, ZSTD_MAGIC, GzipMember, MemberView, PlainView, ZstdFrame
 
 _HOLD = 16 << 20  # bytes of a shared member's records held back until its checksum is known
 _RECORD = 512  # bytes that a record takes beside its block: a member may hold millions of empty ones
 _TRAILER = 8  # bytes of CRC and size behind a gzip member
-_SKIPPABLE = frozenset(range(0x50, 0x60))
-_DICTIONARY = b"\x5d\x2a\x4d\x18"
 
 Item = RawRecord | Damage
 
@@ -38,47 +41,32 @@ class _Padding:
     length: int
 
 
-def container(head: bytes) -> str:
-    """What packs a file ("gzip", "zstd", "plain"), by its first bytes, never by its name."""
-    if head.startswith(GZIP_MAGIC):
-        return "gzip"
-    if head.startswith(ZSTD_MAGIC) or _skippable(head):
-        return "zstd"
-    return "plain"
+@dataclass(frozen=True, slots=True)
+class _Border:
+    """A member behind the span's end, where the next one may begin. inflated: bytes of the members before it."""
 
-
-def _skippable(head: bytes) -> bool:
-    return len(head) >= 4 and head[0] in _SKIPPABLE and head[1:4] == _DICTIONARY[1:]
-
-
-def heads_of(data: bytes) -> Heads | None:
-    """The kind of archive whose record begins ``data``, blank lines aside; None if none does."""
-    data = data.lstrip(BLANK)
-    if WARC.starts(data):
-        return WARC
-    return ARC if starts_arc(data) else None
-
-
-def _kind(data: bytes) -> Heads | None:
-    """The same where junk may come first: the kind of the first head in ``data``."""
-    if (kind := heads_of(data)) is not None:
-        return kind
-    first = {heads: match.start() for heads in (WARC, ARC) if (match := heads.candidates.search(data))}
-    return min(first, key=first.__getitem__, default=None)
+    offset: int
+    inflated: int
 
 
 class MemberReader:
     """Items of one file from ``start`` on.
 
     start: offset of a member, or of a record in a plain file. inflated: bytes that the members before it inflate to.
+    end: of the span that is read, in a gzip file; None: the file's.
+    Once ``items`` is exhausted, ``border`` is where it stopped, and the inflated bytes before that.
     """
 
-    def __init__(self, source: ByteSource, limits: ReadLimits, start: int = 0, inflated: int = 0) -> None:
+    def __init__(
+        self, source: ByteSource, limits: ReadLimits, start: int = 0, inflated: int = 0, end: int | None = None
+    ) -> None:
         self._source, self._limits = source, limits
         self._start, self._inflated, self._next, self._good = start, inflated, start, start > 0
+        self._end = source.size if end is None else end
         self._kept = 0  # inflated bytes of the member at hand whose records have gone out
-        self._kind = container(bytes(source.at(0)[:4]))
-        if self._kind == "plain" and _kind(bytes(source.at(0)[: 1 << 16])) is None:
+        self.border = _Border(source.size, inflated)
+        self._kind = container(source.read_at(0, 4) if start else bytes(source.at(0)[:4]))
+        if self._kind == "plain" and first_heads(bytes(source.at(0)[: 1 << 16])) is None:
             self._kind = self._hidden_container()
         self._dictionary = self._leading_dictionary() if self._kind == "zstd" else None
 
@@ -86,21 +74,31 @@ class MemberReader:
         """Records and damages in offset order, neighbouring damages joined."""
         return self._joined(self._plain() if self._kind == "plain" else self._members())
 
-    def _joined(self, items: Iterator[Item | _Padding]) -> Iterator[Item]:
+    def _joined(self, items: Iterator[Item | _Padding | _Border]) -> Iterator[Item]:
         last: Item | None = None
         lead = -1
+        border: _Border | None = None
         for item in items:
+            if isinstance(item, _Border):
+                border = item
+                if lead < 0 and isinstance(last, RawRecord):  # nothing can join it: the member need not be read
+                    break
+                continue
             if isinstance(item, _Padding):
                 if last is not None and last.offset_kind == OFFSET_IN_FILE and last.offset + last.length == item.offset:
                     last = replace(last, length=last.length + item.length)
                 elif lead < 0:
                     lead = item.offset
                 continue
-            if lead >= 0:
-                if item.offset_kind == OFFSET_IN_FILE:
-                    item = replace(item, offset=lead, length=item.length + item.offset - lead)
-                lead = -1
-            if isinstance(last, Damage) and isinstance(item, Damage) and _neighbours(last, item):
+            led = lead >= 0 and item.offset_kind == OFFSET_IN_FILE
+            joins = isinstance(last, Damage) and isinstance(item, Damage) and not led and _neighbours(last, item)
+            if border is not None and not led and not joins:
+                break
+            border = None
+            if led:
+                item = replace(item, offset=lead, length=item.length + item.offset - lead)
+            lead = -1
+            if joins and last is not None:
                 last = replace(last, length=last.length + item.length)
                 continue
             if last is not None:
@@ -108,13 +106,14 @@ class MemberReader:
             last = item
         if last is not None:
             yield last
-        elif lead >= 0:
+        elif lead >= 0 and border is None:
             yield Damage(lead, self._source.size - lead, OFFSET_IN_FILE, "empty_file", "nothing but empty members")
+        self.border = border or _Border(self._source.size, self._inflated)
 
     def _plain(self) -> Iterator[Item | _Padding]:
         source = self._source
         view = PlainView(source, self._start)
-        heads = _kind(view.peek(0, 1 << 16))
+        heads = first_heads(view.peek(0, 1 << 16))
         if heads is None:
             arc = Framer(view, ARC, self._limits).search(0)
             warc = Framer(view, WARC, self._limits).search(0) if arc is not None else None
@@ -125,18 +124,21 @@ class MemberReader:
             else:
                 yield _item(frame, self._start, OFFSET_IN_FILE)
 
-    def _members(self) -> Iterator[Item | _Padding]:
+    def _members(self) -> Iterator[Item | _Padding | _Border]:
         source, at = self._source, self._start
         while at < source.size:
+            own = at < self._end or not begins_record(source, at)
+            if not own:
+                yield _Border(at, self._inflated)
             head = self._bytes(at, 8)
-            if self._kind == "zstd" and _skippable(head):
+            if self._kind == "zstd" and skippable(head):
                 size = 8 + int.from_bytes(head[4:8], "little")
                 if len(head) == 8 and at + size <= source.size:
                     yield _Padding(at, size)
                     at += size
                     continue
             if head.startswith(self._magic):
-                yield from self._member(at)
+                yield from self._member(at, own=own)
                 at = self._next
                 continue
             stop = self._resync(at + 1)
@@ -146,9 +148,11 @@ class MemberReader:
             yield Damage(at, stop - at, OFFSET_IN_FILE, error, "no compressed member begins here")
             at = stop
 
-    def _member(self, at: int) -> Iterator[Item | _Padding]:
+    def _member(self, at: int, *, own: bool) -> Iterator[Item | _Padding]:
         view = self._open(at, self._starts_record)
-        heads = _kind(view.peek(0, 1 << 16)) or WARC
+        if own and self._end < self._source.size:
+            view.told = self._used
+        heads = first_heads(view.peek(0, 1 << 16)) or WARC
         held: list[Frame] = []
         size, released, self._kept = 0, False, 0
         for frame in Framer(view, heads, self._limits).frames():
@@ -201,6 +205,11 @@ class MemberReader:
         last = held[-1].offset + held[-1].length if held else self._kept
         yield Damage(self._inflated + last, end - last, OFFSET_INFLATED, view.failure, where)
 
+    def _used(self, position: int) -> None:
+        """A member or a gap may go on far behind the span's end: what was read of it is hashed while it is at hand."""
+        if position > self._end:
+            self._source.hash_until(position)
+
     @property
     def _magic(self) -> bytes:
         return ZSTD_MAGIC if self._kind == "zstd" else GZIP_MAGIC
@@ -211,18 +220,22 @@ class MemberReader:
 
     def _resync(self, at: int) -> int:
         """The next offset at which a member begins that holds a record, or none at all; else the end of the file."""
-        while (at := self._source.find(self._magic, at)) >= 0:
-            if self._valid(at):
-                return at
-            at += 1
-        return self._source.size
+        size = self._source.size
+        while at < size:
+            stop = at + len(self._source.at(at))
+            found = self._source.find(self._magic, at, stop)
+            if found >= 0 and self._valid(found):
+                return found
+            at = found + 1 if found >= 0 else stop
+            self._used(at)
+        return size
 
     def _valid(self, at: int) -> bool:
         if not self._bytes(at, 4).startswith(self._magic):
             return False
-        view = self._open(at, self._starts_record)
-        data = view.peek(view.after_blank(0), 1 << 14)
-        return heads_of(data) is not None if data else not view.failure
+        if self._kind == "zstd":
+            return opens(self._open(at, self._starts_record)) != ""
+        return opens(GzipMember(self._source, at, self._starts_record, REACH)) != ""
 
     def _open(self, at: int, starts_record: Callable[[ByteSource, int], bool]) -> MemberView:
         if self._kind == "zstd":
@@ -249,13 +262,15 @@ class MemberReader:
     def _leading_dictionary(self) -> zstandard.ZstdCompressionDict | None:
         """The dictionary that may lie in the first, skippable frame of a WARC-zstd file, itself compressed or not."""
         head = self._bytes(0, 8)
-        if head[:4] != _DICTIONARY or len(head) < 8:
+        if head[:4] != DICTIONARY or len(head) < 8:
             return None
         size = int.from_bytes(head[4:8], "little")
         data = self._source.read_at(8, size) if size <= self._limits.max_body else b""
         try:
             if data.startswith(ZSTD_MAGIC):
-                data = zstandard.ZstdDecompressor().decompressobj().decompress(data)
+                most = self._limits.max_body
+                data = zstandard.ZstdDecompressor().stream_reader(data).read(most + 1)
+                data = data if len(data) <= most else b""
             return zstandard.ZstdCompressionDict(data) if data else None
         except zstandard.ZstdError:
             return None

@@ -23,6 +23,22 @@ class ReadLimits:
     max_head: int = MIB
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The part of an archive that one unit reads: the gzip members that *begin* at begin ≤ offset < end. In a file that
+    is not gzip the span with ``begin`` 0 owns everything, the others nothing.
+
+    start: offset of the first member or gap it owns, if known; -1: the first member found at or after ``begin``. One
+    that is ``end`` or more: it owns nothing. inflated: bytes that the members before ``start`` inflate to; -1: unknown,
+    and then offsets of kind "inflated" count from its own first member (``ReadFacts.relative``).
+    """
+
+    begin: int
+    end: int
+    start: int = -1
+    inflated: int = -1
+
+
 @dataclass(slots=True)
 class RawRecord:
     """One WARC or ARC record, framed, not interpreted. Nobody changes one; it is not frozen because that costs 1 µs.
@@ -68,6 +84,10 @@ class ReadFacts:
     file_bytes: int = 0  # as the file lies
     block_bytes: int = 0  # record blocks, uncompressed
     records: dict[str, int] | None = None  # by type, documents and others
-    sha256: str = ""  # of the file's bytes
+    sha256: str = ""  # of the file's bytes, or of first ≤ b < next of a span
     reader: str = ""  # the one whose records were used: "fast", "member", "warcio"
     reread: str = ""  # why the fast reader was not trusted, "" if it was
+    first: int = 0  # of a span: where its first member or gap begins; -1: it owns none
+    next: int = -1  # of a span: where the first member or gap begins that it does not own (the file's size at its end)
+    inflated: int = 0  # bytes that its members inflate to
+    relative: bool = False  # some offset counts inflated bytes from the span's own start, for lack of the true base

@@ -13,6 +13,7 @@ from cleanpipe.errors import StopError
 from cleanpipe.io.archive import read_archive
 from cleanpipe.io.fast_reader import Stream
 from cleanpipe.io.inputs import resolve_inputs
+from cleanpipe.io.record import Span
 
 MEMBER = b"WARC/1.0\r\nWARC-Type: response\r\nContent-Length: 300000\r\n\r\n%b\r\n\r\n"
 
@@ -106,6 +107,38 @@ def test_a_file_that_changes_while_it_is_read(
     assert caught.value.source == str(path)
 
 
+@pytest.mark.parametrize("span", [Span(0, 400_000), Span(400_000, 800_000), Span(1, 2), Span(1, 2, 1 << 30)])
+def test_a_file_that_changed_before_a_span_of_it_is_read(span: Span, reader: str, tmp_path: Path) -> None:
+    path = archive(tmp_path / "a.warc.gz", 8)
+    (found,) = resolve_inputs([str(path)], source_root=None)
+    list(read_archive(found.uri, reader=reader, stamp=found.stamp, span=span))
+    os.utime(path, ns=(1, 1))
+    with pytest.raises(StopError, match="changed since the run was planned"):
+        list(read_archive(found.uri, reader=reader, stamp=found.stamp, span=span))
+
+
+def test_a_file_that_changes_while_a_span_of_it_is_read(reader: str, tmp_path: Path) -> None:
+    path = archive(tmp_path / "a.warc.gz", 8)
+    items = iter(read_archive(str(path), reader=reader, span=Span(200_000, 600_000)))
+    next(items)
+    appended(path)
+    with pytest.raises(StopError, match="changed while it was read"):
+        list(items)
+
+
+@pytest.mark.parametrize("kind", [Signal, MemoryError])
+def test_what_is_raised_while_a_span_is_read_comes_out(kind: type[BaseException], reader: str, tmp_path: Path) -> None:
+    def progress(_: int) -> None:
+        raise kind
+
+    with pytest.raises(kind):
+        list(
+            read_archive(
+                str(archive(tmp_path / "a.warc.gz", 30)), reader=reader, span=Span(9, 1 << 22), progress=progress
+            )
+        )
+
+
 def test_a_file_that_does_not_change(reader: str, tmp_path: Path) -> None:
     path = archive(tmp_path / "a.warc.gz", 4)
     items = iter(read_archive(str(path), reader=reader))
@@ -120,5 +153,5 @@ def test_a_file_that_changed_since_it_was_listed(tmp_path: Path) -> None:
     (found,) = resolve_inputs([str(path)], source_root=None)
     assert len(list(read_archive(found.uri, stamp=found.stamp))) == 2
     os.utime(path, ns=(1, 1))
-    with pytest.raises(StopError, match="changed since the run began"):
+    with pytest.raises(StopError, match="changed since the run was planned"):
         list(read_archive(found.uri, stamp=found.stamp))

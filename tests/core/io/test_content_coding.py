@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import hashlib
 import resource
+import time
 import zlib
-from functools import partial
+from collections.abc import Callable
+from functools import cache, partial
 
 import brotli
 import pytest
@@ -232,3 +234,85 @@ def test_bad_bytes_never_raise(data: bytes, content: str | None, transfer: str |
     done = undo(start + data, transfer, content, LIMITS, truncated=cut)
     assert done.error in (None, "bad_content_encoding", "too_large")
     assert not done.body or not done.error
+
+
+# --- cost: it grows as the bytes do -----------------------------------------------------------------------------------
+
+
+@cache
+def stored_member() -> bytes:
+    return gzip.compress(noise(20 * MIB), 0, mtime=0)
+
+
+COSTLY: dict[str, tuple[str, Callable[[], bytes]]] = {
+    "blanks for a size": ("chunked", lambda: b"5\r\nhello\r\n" + b" " * MIB + b"x"),
+    "tabs and blanks for a size": ("chunked", lambda: b"5\r\nhello\r\n" + b"\t " * (MIB // 2) + b"5" * 17),
+    "blanks about a size": ("chunked", lambda: b"5\r\nhello\r\n" + b" " * MIB + b"5" + b" " * MIB + b"x"),
+    "lines for a size": ("chunked", lambda: b"5\r\nhello\r\n" + b"\r\n" * MIB + b"x"),
+    "lines and blanks for a size": ("chunked", lambda: b"5\r\nhello\r\n" + b"\r\n" * MIB + b" " * MIB + b"\rx"),
+    "digits for a size": ("chunked", lambda: b"5\r\nhello\r\n" + b"5" * MIB),
+    "blanks before all": ("chunked", lambda: b" " * MIB + b"x"),
+    "members before a long one": ("gzip", lambda: packed(b"") * (MAX_MEMBERS - 1) + stored_member()),
+    "as many members as there may be, before a tail": ("gzip", lambda: packed(b"") * MAX_MEMBERS + stored_member()),
+    "members before one that breaks": ("gzip", lambda: packed(b"") * (MAX_MEMBERS - 1) + stored_member()[:-20] + b"x"),
+    "members before bytes that are none": ("gzip", lambda: packed(b"") * MAX_MEMBERS + noise(20 * MIB)),
+}
+
+
+@pytest.mark.parametrize("truncated", [False, True])
+@pytest.mark.parametrize("what", COSTLY)
+def test_cost_grows_as_the_bytes_do(what: str, truncated: bool) -> None:
+    coding, made = COSTLY[what]
+    stored = made()
+    transfer, content = (coding, None) if coding == "chunked" else (None, coding)
+    began = time.process_time()
+    undo(stored, transfer, content, LIMITS, truncated=truncated)
+    assert time.process_time() - began < 1.5  # at most a third of a second; with the square it was 3 s, or hours
+
+
+@given(st.lists(st.sampled_from([b" ", b"\t", b"\r", b"\n", b"5", b"a" * 15, b"x"]), max_size=12))
+def test_what_a_cut_size_is(parts: list[bytes]) -> None:
+    """Line ends, blanks, at most sixteen digits, blanks: the beginning of a size, as the archive's end may leave it."""
+    rest = b"".join(parts)
+    bare = rest.lstrip(b"\r\n")
+    bare = bare.removesuffix(b"\r").strip(b" \t")
+    begins = len(bare) <= 16 and not bare.strip(b"0123456789abcdefABCDEF")
+    done = undo(b"2\r\nab\r\n3\r\ncde\r\n" + rest, "chunked", None, LIMITS)
+    if b"\n" in rest.lstrip(b"\r\n"):  # a whole size, with what is behind it
+        return
+    assert (done.body, done.note) == ((b"abcde", "cut") if begins else (b"", None))
+
+
+# --- members of all sizes, about the border of what zlib is given at a time ------------------------------------------
+
+SIZES = [0, 1, 100, 65_400, 65_500, 65_513, 65_518, 65_536, 131_000, 200_000]
+
+
+@pytest.mark.parametrize("tail", [b"", b"\0" * 70_000, b"\r\n", b"\0" * 70_000 + b"x"], ids=len)
+@pytest.mark.parametrize("level", [0, 6])
+@pytest.mark.parametrize("first", SIZES)
+def test_members_end_anywhere(first: int, level: int, tail: bytes) -> None:
+    parts = [noise(first), b"", noise(300), noise(65_536 + first), noise(1)]
+    stored = b"".join(gzip.compress(part, level, mtime=0) for part in parts)
+    done = undo(stored + tail, None, "gzip", LIMITS)
+    assert (done.body, done.error) == (b"".join(parts), None)
+    assert done.note == ("trailing_bytes" if tail.strip(b"\0") else None)
+    for coding, pack in (("deflate", zlib.compress), ("deflate", raw_deflate)):
+        assert undo(pack(parts[3]) + tail, None, coding, LIMITS).body == parts[3]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_member_that_breaks_far_inside_keeps_what_came_before(size: int) -> None:
+    """Nothing twice, nothing of the members before it lost; to within the slice that fails."""
+    whole = LETTERS[: size + 20_000]
+    second = packed(LETTERS)
+    for at in (1000, 65_000, 70_000, len(second) - 30):
+        stored = packed(whole) + second[:at] + b"\xff" * 40
+        assert undo(stored, None, "gzip", LIMITS).error == "bad_content_encoding"
+        done = undo(stored, None, "gzip", LIMITS, truncated=True)
+        assert (done.note, done.error) == ("cut", None)
+        assert (whole + LETTERS).startswith(done.body[:-4096])
+        assert len(done.body) > len(whole) + at - 4096
+    stored = packed(whole) + second[:-3]
+    assert undo(stored, None, "gzip", LIMITS).note == "no_trailer"
+    assert undo(stored, None, "gzip", LIMITS).body == whole + LETTERS
