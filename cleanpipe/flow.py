@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -16,21 +18,27 @@ import pyarrow.compute as pc
 
 from cleanpipe import batch as col
 from cleanpipe.errors import CleanpipeError, StageContractError
+from cleanpipe.io.documents import RESOURCE_LIMIT
 from cleanpipe.stage import Outcome, Stage, Step
 from cleanpipe.tally import Tally, add
 
 STAGE_ERROR = "stage_error"  # the reason of a row on which a step raised; quarantined with its traceback's hash
+STORAGE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ESTALE, errno.EMFILE, errno.ENFILE})
 TEXTS = (col.MARKUP, col.SCRUBBED, col.TEXT)
+Condemned = Mapping[bytes, tuple[str, ...]]  # doc_id → error, message, and perhaps a stage
+NOBODY: Condemned = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A row on which a step raised: its index among the rows that entered the flow, and what to show."""
+    """A row that was set aside for an error (its reason is in the fates): its index among the rows that entered the
+    flow, and what to show. trace: first 16 hex digits of the traceback's SHA-256; None where there is none.
+    """
 
     row: int
     error: str
     message: str
-    trace: str
+    trace: str | None
 
 
 @dataclass(slots=True)
@@ -54,11 +62,18 @@ class Flow:
         self.score_types = dict(scores)
         self.cost: dict[str, float] = {s.name: 0.0 for s in stages}  # CPU seconds
 
-    def run(self, batch: pa.RecordBatch) -> Flowed:
-        """One batch through every step; see Flowed."""
+    def run(self, batch: pa.RecordBatch, condemned: Condemned = NOBODY) -> Flowed:
+        """One batch through every step; see Flowed.
+
+        condemned: documents, by doc_id, that are set aside untreated, with reason ``resource_limit``: the error and
+        message that quarantine shows, and, where it is not the pass' first, the stage before which they leave. A stage
+        of another pass leaves them alone here.
+        """
         state = _State(batch, self.score_types)
-        for stage, step in self.steps:
+        for index, (stage, step) in enumerate(self.steps):
             began = time.process_time()
+            if here := {k: v for k, v in condemned.items() if (v[2] == stage.name if v[2:] else index == 0)}:
+                state.condemn(stage, here)
             rows = _with_optional(state.rows, stage)
             for outcome, part in _attempt(stage, step, rows, state):
                 state.settle(stage, outcome, part)
@@ -78,32 +93,39 @@ def _attempt(stage: Stage, step: Step, rows: pa.RecordBatch, state: _State) -> I
     try:
         yield step(rows), slice(0, rows.num_rows)
         return
-    except CleanpipeError:
-        raise
-    except (MemoryError, OSError):
-        raise
     except Exception as error:
+        if _reaches_further(error):
+            raise
         first = error
-    failed = 0
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        if isinstance(error, MemoryError):
+            traceback.clear_frames(error.__traceback__)  # they hold what the step had made so far
+    failed = short = 0
     documents = state.documents()
     for part in documents:
         try:
             outcome = step(rows.slice(part.start, part.stop - part.start))
-        except CleanpipeError:
-            raise
         except Exception as error:  # whatever a page can do to a parser
+            if _reaches_further(error):
+                raise
             failed += 1
-            trace = "".join(traceback.format_exception(error))
-            state.fail(stage, part, error, trace)
+            short += isinstance(error, MemoryError)
+            state.fail(stage, part, error)
             continue
         yield outcome, part
     if failed == len(documents) and failed >= 8:
-        where = traceback.extract_tb(first.__traceback__)[-1]
+        if short == failed:
+            raise first  # not the documents' fault, nor the stage's: this process has no memory left
         raise StageContractError(
             f"raised on all {failed} documents of a batch: {type(first).__name__}: {first} "
             f"({where.filename}:{where.lineno})",
             stage=stage.name,
         ) from first
+
+
+def _reaches_further(error: Exception) -> bool:
+    """Whether it speaks of the run or the machine, not of a document."""
+    return isinstance(error, CleanpipeError) or (isinstance(error, OSError) and error.errno in STORAGE)
 
 
 class _State:
@@ -143,14 +165,34 @@ class _State:
         edges = [0, *(np.flatnonzero(np.diff(self.origin)) + 1).tolist(), len(self.origin)]
         return [slice(a, b) for a, b in pairwise(edges) if b > a]
 
-    def fail(self, stage: Stage, part: slice, error: Exception, trace: str) -> None:
+    def condemn(self, stage: Stage, condemned: Condemned) -> None:
+        """Quarantine the documents named before ``stage`` sees them; they are counted there."""
+        alive = np.ones(len(self.origin), bool)
+        identities = self.rows.column(col.DOC_ID).to_pylist()
+        for part in self.documents():
+            if (said := condemned.get(identities[part.start])) is not None:
+                alive[part] = False
+                failure = Failure(int(self.origin[part.start]), said[0], said[1][:500], None)
+                self._set_aside(stage, part, RESOURCE_LIMIT, failure)
+        if not alive.all():
+            self.rows = self.rows.filter(pa.array(alive))
+            self.origin, self.chars = self.origin[alive], self.chars[alive]
+
+    def fail(self, stage: Stage, part: slice, error: Exception) -> None:
         """Quarantine one document on which the step raised, with all its rows."""
-        origin = int(self.origin[part.start])
-        self.code[origin] = self._code(col.QUARANTINED, stage.name, STAGE_ERROR)
-        digest = hashlib.sha256(trace.encode("utf-8", "replace")).hexdigest()[:16]
-        self.failures.append(Failure(origin, type(error).__name__, str(error)[:500], digest))
-        none = np.zeros(part.stop - part.start, bool)
-        self._count(stage, part, {STAGE_ERROR: 1}, none, None, {})
+        short = isinstance(error, MemoryError)
+        name = "MemoryError" if short else type(error).__name__  # Arrow has one of its own
+        trace = "".join(traceback.format_exception(error))
+        # none of what a guard would set aside: a re-run by the list of limits has none
+        digest = None if short else hashlib.sha256(trace.encode("utf-8", "replace")).hexdigest()[:16]
+        reason = RESOURCE_LIMIT if short else STAGE_ERROR
+        failure = Failure(int(self.origin[part.start]), name, str(error)[:500] or name, digest)
+        self._set_aside(stage, part, reason, failure)
+
+    def _set_aside(self, stage: Stage, part: slice, reason: str, failure: Failure) -> None:
+        self.code[failure.row] = self._code(col.QUARANTINED, stage.name, reason)
+        self.failures.append(failure)
+        self._count(stage, part, {reason: 1}, np.zeros(part.stop - part.start, bool), None, {})
 
     def settle(self, stage: Stage, outcome: Outcome, part: slice) -> None:
         """Check what the step promised, take its scores into the ledger, remove what it dropped."""

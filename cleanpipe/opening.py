@@ -29,6 +29,10 @@ def shards(out: str | Path) -> Any:
 def _dataset(out: Path, folder: str, pattern: str, kind: str) -> Any:
     import pyarrow.dataset as ds
 
+    if str(out).startswith("s3:/"):
+        raise ConfigError(
+            f"{out}: only runs on a file system are opened; copy data/ or ledger/ of this one to a folder"
+        )
     if not (out / "manifest.json").is_file():
         raise ConfigError(f"{out} holds no finished run (no manifest.json)")
     files = [str(p) for p in sorted((out / folder).glob(pattern))]

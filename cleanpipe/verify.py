@@ -15,7 +15,9 @@ from typing import Any
 import pyarrow as pa
 
 from cleanpipe.audit.reread import LedgerReader, Rejoin
-from cleanpipe.io.arrow import sha256_of
+from cleanpipe.identity import config_hash
+from cleanpipe.io.hashing import sha256_of
+from cleanpipe.io.store import TEMPORARY
 from cleanpipe.recipe import fingerprint
 
 MANIFEST = "manifest.json"
@@ -142,12 +144,16 @@ class _Run:
                 self.report.add(name, f"cannot be read: {getattr(error, 'strerror', None) or error}")
 
     def strays(self) -> None:
-        """Files that the manifest does not name; ``work/`` may stay only where the run was asked to keep it."""
+        """Files that the manifest does not name; ``work/`` may stay only where the run was asked to keep it.
+
+        What a late worker leaves (drafts, a unit below ``work/``) is no part of the run: nobody reads it, and
+        `cleanpipe clean` takes it.
+        """
         facts = self._sound_json("run.json") or {}
         kept_work = bool(facts.get("kept_work", False))
         for path in sorted(self.out.iterdir()):
             if path.name == "work":
-                if not kept_work and "run.json" in self.sound:
+                if not kept_work and "run.json" in self.sound and (path / "plan.json").exists():
                     self.report.add("work/", "left over: a finished run deletes it; it can be deleted")
                 continue
             for found in [path, *sorted(path.rglob("*"))] if path.is_dir() else [path]:
@@ -156,7 +162,7 @@ class _Run:
                     bare = not any(found.iterdir())  # else what is in it is told
                     if bare and name not in FOLDERS and not any(n.startswith(f"{name}/") for n in self.named):
                         self.report.add(f"{name}/", "is a folder that no run makes")
-                elif name not in self.named and name != MANIFEST:
+                elif name not in self.named and name != MANIFEST and not found.name.startswith(TEMPORARY):
                     self.report.add(name, "is in the folder, but the manifest does not name it")
 
     def _sound_json(self, name: str) -> dict[str, Any] | None:
@@ -182,10 +188,9 @@ class _Run:
             if value != hashes[MANIFEST]:
                 self.report.add(name, f"configuration hash {value!r}, {hashes[MANIFEST]!r} in {MANIFEST}")
         settings, inputs = _at(facts, "identity"), _at(audit, "identity", "inputs")
-        if isinstance(settings, dict) and inputs is not None and facts is not None:
-            whole = {**{k: settings.get(k) for k in ("settings", "models", "code")}, "inputs": inputs}
-            if fingerprint(whole)[:8] != facts.get("config_hash"):
-                self.report.add("run.json", "settings, models, code and inputs do not give its configuration hash")
+        said = facts.get("config_hash") if facts is not None else None
+        if isinstance(settings, dict) and inputs is not None and config_hash(settings, inputs)[:8] != said:
+            self.report.add("run.json", "settings, models, code and inputs do not give its configuration hash")
 
     def dataset(self) -> None:
         """state.json lists the shards, all of them, in order."""

@@ -9,6 +9,7 @@ from typing import Any
 from cleanpipe import batch as col
 from cleanpipe.builtin import READ
 from cleanpipe.flow import STAGE_ERROR
+from cleanpipe.io.documents import RESOURCE_LIMIT
 from cleanpipe.recipe import Recipe
 from cleanpipe.stage import Stage
 
@@ -50,7 +51,7 @@ def largest(counts: Mapping[str, int], k: int) -> dict[str, int]:
 
 def is_quarantine(stage: str, reason: str) -> bool:
     """Whether rows that leave for this reason are set aside for their error, not judged."""
-    return reason == STAGE_ERROR or (stage == READ and reason != REPLACEMENT_ENCODING)
+    return reason in (STAGE_ERROR, RESOURCE_LIMIT) or (stage == READ and reason != REPLACEMENT_ENCODING)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""Units and manifests: what is done is what a manifest says. Resuming is listing manifests; nothing is read again.
+"""Units of work and their manifests: what is done is what a manifest says.
 
 A unit's key names everything that decides its outputs. Outputs carry the attempt in their names and the manifest is
-published last, so a unit may run twice, or at the same time, and harms nothing.
+published last, by the first attempt that comes so far: a unit may run twice, or at the same time, and harms nothing.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from cleanpipe.errors import ConfigError
-from cleanpipe.io.arrow import sha256_of
-from cleanpipe.io.store import publish_json
+from cleanpipe.errors import ConfigError, DamagedFileError
+from cleanpipe.io.arrow import RowFile
+from cleanpipe.io.store import Store, spelled
 from cleanpipe.recipe import fingerprint
+
+File = Mapping[str, Any]  # name in the store, bytes, sha256
 
 
 def unit_key(*parts: Any) -> str:
@@ -27,57 +30,89 @@ def unit_key(*parts: Any) -> str:
 
 
 class Units:
-    """Finished units of one kind below ``work/``: one folder a key, with ``manifest.json`` published last."""
+    """Units of one kind. Files lie in ``work/<kind>/<key>/``, manifests in ``work/done/<kind>/<key>.json``."""
 
-    def __init__(self, work: Path, kind: str) -> None:
-        self.folder = work / kind
-
-    def home(self, key: str) -> Path:
-        """The folder of a unit; made if absent."""
-        home = self.folder / key
-        home.mkdir(parents=True, exist_ok=True)
-        return home
+    def __init__(self, store: Store, kind: str) -> None:
+        self.store, self.kind = store, kind
 
     def attempt(self) -> str:
         """A name that no other attempt has."""
         return uuid.uuid4().hex[:12]
 
-    def commit(self, key: str, result: Mapping[str, Any]) -> None:
-        """Publish the unit's manifest; from here on it is done. ``result["files"]`` maps roles to names and sizes."""
-        publish_json(self.home(key) / "manifest.json", dict(result))
+    def name(self, key: str, attempt: str, role: str) -> str:
+        """Of one output of one attempt."""
+        return f"work/{self.kind}/{key}/{attempt}-{role}.arrow"
+
+    def manifest(self, key: str) -> str:
+        """Of a unit's manifest, as long as no book of the journal holds it."""
+        return f"work/done/{self.kind}/{key}.json"
+
+    def commit(self, key: str, result: dict[str, Any]) -> dict[str, Any]:
+        """Publish the unit's manifest; from here on it is done. Where another attempt was first, its result is what
+        counts, and the files of this one go. ``result["files"]`` maps roles to File.
+        """
+        if self.store.write_new(self.manifest(key), spelled(result)):
+            return result
+        theirs = self.done(key)
+        if theirs is None:  # no manifest at all: what a damaged disk leaves
+            self.store.write(self.manifest(key), spelled(result))
+            return result
+        kept = {f["name"] for f in theirs["files"].values()}
+        for file in result["files"].values():
+            if file["name"] not in kept:
+                self.store.delete(file["name"])
+        return theirs
 
     def done(self, key: str) -> dict[str, Any] | None:
-        """The manifest of a finished unit whose files are all there as they were written, else None."""
-        home = self.folder / key
+        """The manifest of a finished unit, else None."""
         try:
-            manifest: dict[str, Any] = json.loads((home / "manifest.json").read_text(encoding="utf-8"))
-            for entry in manifest["files"].values():
-                path = home / entry["name"]
-                if path.stat().st_size != entry["bytes"] or sha256_of(path) != entry["sha256"]:
-                    return None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return parsed(self.store.read(self.manifest(key)))
+        except FileNotFoundError:
             return None
-        return manifest
 
-    def path(self, key: str, manifest: Mapping[str, Any], role: str) -> Path:
-        """Where one output of a finished unit lies."""
-        return self.folder / key / str(manifest["files"][role]["name"])
 
-    def take_over(self, other: Units, key: str) -> bool:
-        """Link the files of an equal unit of another run; false if that run does not have it."""
-        manifest = other.done(key)
-        if manifest is None:
+def parsed(data: bytes) -> dict[str, Any] | None:
+    """A manifest's bytes as a result; None if they are none."""
+    try:
+        manifest = json.loads(data)
+        files = manifest["files"].values()
+        sound = all(isinstance(f["name"], str) and isinstance(f["bytes"], int) and f["sha256"] for f in files)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    return dict(manifest) if sound else None
+
+
+@contextmanager
+def row_file(store: Store, file: File) -> Iterator[RowFile]:
+    """A finished file of a unit, proven to be as it was written, for the time of a ``with``.
+
+    Raises:
+        DamagedFileError: it is not.
+    """
+    with store.fetch(file["name"], file) as path:
+        yield RowFile(path)
+
+
+def take_over(ours: Store, theirs: Store, manifest: Mapping[str, Any]) -> bool:
+    """Link or copy the files of an equal unit of another run; false if they are not as they were written."""
+    for file in manifest["files"].values():
+        draft = ours.draft(file["name"], "taken")
+        with suppress(FileNotFoundError):
+            draft.unlink()
+        try:
+            with theirs.fetch(file["name"], file) as path:
+                _link(path, draft)
+        except DamagedFileError:
             return False
-        home = self.home(key)
-        for entry in manifest["files"].values():
-            target = home / entry["name"]
-            target.unlink(missing_ok=True)
-            try:
-                os.link(other.folder / key / entry["name"], target)
-            except OSError:  # another file system
-                shutil.copyfile(other.folder / key / entry["name"], target)
-        self.commit(key, manifest)
-        return True
+        ours.publish(draft, file["name"], file)
+    return True
+
+
+def _link(path: Path, draft: Path) -> None:
+    try:
+        os.link(path, draft)
+    except OSError:  # another file system
+        shutil.copyfile(path, draft)
 
 
 def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
@@ -89,6 +124,8 @@ def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]
         if ours[what] != theirs[what]:
             detail = _changed(_flat({what: theirs[what]}), _flat({what: ours[what]})) if what == "models" else []
             out += [f"model {d}" for d in detail] or ["the code version"]
+    if ours.get("limits", {}) != theirs.get("limits", {}):
+        out.append("the list of --limits")
     a, b = ({i["source"]: i for i in x["inputs"]} for x in (theirs, ours))
     gone, new = sorted(a.keys() - b.keys()), sorted(b.keys() - a.keys())
     changed = sorted(s for s in a.keys() & b.keys() if (a[s]["size"], a[s]["stamp"]) != (b[s]["size"], b[s]["stamp"]))

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
-import os
-import platform
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from cleanpipe.engine.commit import differences
 from cleanpipe.errors import ConfigError
-from cleanpipe.io.store import TEMPORARY, publish_json
+from cleanpipe.io.store import Hold, LocalStore, Store, spelled
 from cleanpipe.recipe import fingerprint
 
 MANIFEST = "manifest.json"
+PLAN = "work/plan.json"
+IDENTITY = ("settings", "models", "code", "inputs")
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
     """What a run left: its folder, whether this call did any work, and what to tell about it."""
 
-    out: Path
+    out: str
     already: bool
     audit: Mapping[str, Any]
     facts: Mapping[str, Any]  # run.json
@@ -38,129 +36,133 @@ class Finished:
 
 
 class Claim:
-    """The right to work in a run folder; one process has it at a time, and its death gives it back."""
+    """The run folder, taken for this run."""
 
-    def __init__(self, folder: Path) -> None:
-        path, self._folder = folder / "work" / "lock", folder
-        self._file = path.open("a+", encoding="utf-8")
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            self._file.seek(0)
-            holder = self._file.read().strip() or "unknown"
-            self._file.close()
-            raise ConfigError(f"another run is at work in {folder} ({holder}): wait for it or end it") from error
-        self._file.truncate(0)
-        self._file.write(f"process {os.getpid()} on {platform.node()}\n")
-        self._file.flush()
+    def __init__(self, store: Store, hold: Hold) -> None:
+        self.store, self.hold = store, hold
 
     def withdraw(self) -> None:
         """Leave no trace of a run that nothing was done for: its corrected line must find the folder free."""
-        work = self._folder / "work"
-        if not any(work.glob("pass*/*/manifest.json")):
-            shutil.rmtree(work, ignore_errors=True)
+        if any(True for _ in self.store.names("work/done/")):
+            return
+        self.store.delete_below("work/")
+        if isinstance(self.store, LocalStore):
             for name in ("data", "ledger", "quarantine", "audit", "."):
                 with contextlib.suppress(OSError):
-                    (self._folder / name).rmdir()
+                    (self.store.path / name).rmdir()
 
     def release(self) -> None:
         """Let others work in it."""
-        self._file.close()
+        self.hold.release()
 
 
-def claim(folder: Path, identity: Mapping[str, Any]) -> Finished | Claim:
+def claim(
+    store: Store, identity: Mapping[str, Any], tell: Callable[[str], None], *, again: Callable[[], None] | None = None
+) -> Finished | Claim:
     """Take the folder for this run, or find it finished.
 
-    A run that ended without some of its inputs is not finished: it goes on with these.
+    A run that ended without some of its inputs is not finished: it goes on with these. again: go on with a finished one
+    whose ``work/`` is there, under this identity; called when it is taken.
 
     Raises:
         ConfigError: it holds another run, one that is at work, or something that is no run; the difference is named.
     """
-    plan = folder / "work" / "plan.json"
-    if folder.exists() and not folder.is_dir():
-        raise ConfigError(f"{folder} is a file: name a folder for the run")
-    if (folder / MANIFEST).exists():
-        facts = _finished(folder)
-        _refuse(folder, differences(identity, facts["identity"]), "a finished run")
-        if not facts.get("failed") or not plan.exists():
-            clear(folder / "work", keep=facts.get("kept_work", False))
-            audit = _load(folder, "audit/audit.json", ("funnel", "conservation", "shards"))
-            return Finished(folder, True, audit, facts, facts.get("failed", {}))
-    elif folder.exists() and not plan.exists() and any(p.name != "work" for p in folder.iterdir()):
-        raise ConfigError(f"{folder} is not empty and holds no run: name another folder")
-    (folder / "work").mkdir(parents=True, exist_ok=True)
-    taken = Claim(folder)
+    root = store.root
+    if isinstance(store, LocalStore) and store.path.exists() and not store.path.is_dir():
+        raise ConfigError(f"{root} is a file: name a folder for the run")
+    planned = store.size(PLAN) >= 0
+    if store.size(MANIFEST) >= 0:
+        facts = _finished(store)
+        if again is not None and not planned:
+            raise ConfigError(f"{root} has no work/ any more: nothing can be tried again in it")
+        if again is None:
+            _refuse(store, differences(identity, facts["identity"]), "a finished run")
+        if again is None and (not facts.get("failed") or not planned):
+            if not facts.get("kept_work"):
+                store.delete_below("work/")
+            audit = load(store, "audit/audit.json", ("funnel", "conservation", "shards"))
+            return Finished(root, True, audit, facts, facts.get("failed", {}))
+    elif not planned and next((n for n, _ in store.names() if not n.startswith("work/")), None) is not None:
+        raise ConfigError(f"{root} is not empty and holds no run: name another folder")
+    taken = Claim(store, store.hold(tell))
     try:
-        if plan.exists():
-            _refuse(
-                folder, differences(identity, _load(folder, "work/plan.json", tuple(identity))), "an unfinished run"
-            )
-            for left in folder.rglob(f"{TEMPORARY}*"):
-                left.unlink(missing_ok=True)
-            (folder / MANIFEST).unlink(missing_ok=True)
-        else:
-            publish_json(plan, identity)
+        if again is not None:
+            again()
+            store.write(PLAN, spelled(identity))
+            store.delete(MANIFEST)
+        elif not store.write_new(PLAN, spelled(identity)):
+            if "again" in load(store, PLAN, tuple(IDENTITY)):
+                raise ConfigError(f"a --rerun was stopped in {root}: end it by `cleanpipe quarantine {root} --rerun`")
+            _refuse(store, differences(identity, load(store, PLAN, tuple(IDENTITY))), "an unfinished run")
+            store.remove_leftovers()
+            store.delete(MANIFEST)
     except BaseException:
         taken.release()
         raise
     return taken
 
 
-def _finished(folder: Path) -> dict[str, Any]:
+def _finished(store: Store) -> dict[str, Any]:
     """run.json of a finished run whose files are all there at their sizes."""
-    manifest = _load(folder, MANIFEST, ("files", "config_hash", "digest"))
+    manifest = load(store, MANIFEST, ("files", "config_hash", "digest"))
     digest = fingerprint({k: v for k, v in manifest.items() if k != "digest"})
-    gone = [n for n, f in manifest["files"].items() if _size(folder / n) != f.get("bytes")] if digest else []
+    sizes = dict(store.names())
+    gone = [n for n, f in manifest["files"].items() if sizes.get(n, -1) != f.get("bytes")]
     if digest != manifest["digest"] or gone:
         what = f"{gone[0]} is not what it was" if gone else "its manifest was changed"
         raise ConfigError(
-            f"{folder} holds a damaged run ({what}): see `cleanpipe verify {folder}`, or name another folder"
+            f"{store.root} holds a damaged run ({what}): see `cleanpipe verify {store.root}`, or name another folder"
         )
-    return _load(folder, "run.json", ("identity", "config_hash", "work", "units"))
+    return load(store, "run.json", ("identity", "config_hash", "work", "units"))
 
 
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.is_file() else -1
-
-
-def local_folder(given: str | Path, what: str) -> Path:
-    """The folder that an argument means.
+def place(given: str | Path, what: str) -> str:
+    """The root of the store that an argument means: an absolute path, or s3://bucket/prefix.
 
     Raises:
-        ConfigError: it is a URL; outputs lie on local or mounted file systems in this release.
+        ConfigError: it is empty, or a URL of another kind.
     """
     text = str(given)
     if not text:
         raise ConfigError(f"{what} is empty: name a folder")
+    if text.startswith("s3://"):
+        bucket, _, prefix = text.removeprefix("s3://").partition("/")
+        if not bucket or not prefix.strip("/"):
+            raise ConfigError(f"{what} {text}: name a bucket and a prefix in it, s3://bucket/prefix")
+        return f"s3://{bucket}/{prefix.strip('/')}"
     if text.startswith("file://"):
         text = text.removeprefix("file://")
     if "://" in text:
-        raise ConfigError(f"{what} {text}: a run is written to a local or mounted folder; URLs are for inputs")
-    return Path(text).absolute()
+        raise ConfigError(f"{what} {text}: a run is written to a folder or to s3://bucket/prefix")
+    return str(Path(text).absolute())
 
 
-def _refuse(folder: Path, changes: Sequence[str], what: str) -> None:
+def _refuse(store: Store, changes: Sequence[str], what: str) -> None:
     if changes:
         more = f" (and {len(changes) - 5} more)" if len(changes) > 5 else ""
         raise ConfigError(
-            f"{folder} holds {what} that differs: {'; '.join(changes[:5])}{more}. Name another folder"
-            + (f", and --reuse {folder} to take over what matches" if (folder / "work").is_dir() else "")
+            f"{store.root} holds {what} that differs: {'; '.join(changes[:5])}{more}. Name another folder"
+            + (f", and --reuse {store.root} to take over what matches" if store.size(PLAN) >= 0 else "")
         )
 
 
-def clear(work: Path, *, keep: bool) -> None:
-    """Remove the pass outputs of a finished run."""
-    if not keep:
-        shutil.rmtree(work, ignore_errors=True)
+def load(store: Store, name: str, keys: tuple[str, ...]) -> dict[str, Any]:
+    """A JSON file of a run.
 
-
-def _load(folder: Path, name: str, keys: tuple[str, ...]) -> dict[str, Any]:
+    Raises:
+        ConfigError: it is not there, or not what a run writes.
+    """
     try:
-        data = json.loads((folder / name).read_text(encoding="utf-8"))
+        data = json.loads(store.read(name))
+    except FileNotFoundError as error:
+        if name != MANIFEST:
+            raise ConfigError(f"{store.root} holds no finished run: there is no {name}") from error
+        why = "its run did not finish: start the same line again" if store.size(PLAN) >= 0 else "there is no run"
+        raise ConfigError(f"{store.root} holds no finished run: {why}") from error
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(
-            f"{folder}/{name} cannot be read ({error}): see `cleanpipe verify {folder}`, or name another folder"
+            f"{store.root}/{name} cannot be read ({error}): see `cleanpipe verify {store.root}`, or name another folder"
         ) from error
     if not isinstance(data, dict) or any(k not in data for k in keys):
-        raise ConfigError(f"{folder}/{name} is not what a run writes: name another folder")
+        raise ConfigError(f"{store.root}/{name} is not what a run writes: name another folder")
     return data

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import resource
-import shutil
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from cleanpipe.errors import StopError
 from cleanpipe.io.inputs import Input
+from cleanpipe.io.store import Store
 from cleanpipe.observer import Observer
 
 PACKAGES = (
@@ -39,17 +39,19 @@ def peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def check_disk(out: Path, inputs: Sequence[Input], observer: Observer) -> None:
+def check_disk(store: Store, inputs: Sequence[Input], observer: Observer) -> None:
     """Is there room? Texts, windows and shards take about the compressed size of a WARC, of WET five times that.
 
     Raises:
         StopError: there surely is not.
     """
+    if not store.local:  # an object store has room; what lies on this disk is a unit at a time
+        return
     need = sum(i.size * (5 if ".wet" in i.source else 1) for i in inputs)
-    free = shutil.disk_usage(out).free
+    free = store.free()
     room = f"{free / 1e9:,.1f} GB free, and the run may need {need / 1e9:,.1f} GB"
     if free < need // 10:
-        raise StopError(room, source=str(out))
+        raise StopError(room, source=store.root)
     if free < need:
         observer.warn(f"{room}; a full disk loses nothing")
 

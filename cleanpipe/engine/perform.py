@@ -3,34 +3,41 @@
 from __future__ import annotations
 
 import errno
+import platform
 import time
 
-from cleanpipe.engine.base import Context, Progress, Result, Task
+from cleanpipe.engine.base import Context, Result, Task, Watch
 from cleanpipe.engine.machine import peak_memory
 from cleanpipe.engine.opened import opening_seconds
 from cleanpipe.engine.work import WORK
-from cleanpipe.errors import CleanpipeError, ShardError, StopError
+from cleanpipe.errors import CleanpipeError, RetryableError, StopError
 
 
-def perform(context: Context, task: Task, progress: Progress) -> Result:
+def perform(context: Context, task: Task, watch: Watch) -> Result:
     """One task in this process. Foreign errors are translated here.
+
+    Returns:
+        What the task reports, and ``cpu_seconds`` (without ``opening_seconds``), ``wall_seconds``,
+        ``peak_memory_bytes`` (of the process so far) and ``host``.
 
     Raises:
         StopError: the disk is full or the run folder's storage failed.
         ShardError: this input cannot be processed; carries what happened.
     """
-    began, opened = time.process_time(), opening_seconds()
+    began, opened, clock = time.process_time(), opening_seconds(), time.monotonic()
     try:
-        result = WORK[task.kind](context, task, progress)
+        result = WORK[task.kind](context, task, watch)
     except CleanpipeError:
         raise
-    except MemoryError as error:
-        raise ShardError("not enough memory", source=task.label) from error
+    except MemoryError as error:  # outside of any step: those are asked document by document
+        raise RetryableError("not enough memory", source=task.label) from error
     except OSError as error:
         raise translate(error, task.label) from error
     result["cpu_seconds"] = time.process_time() - began - (opening_seconds() - opened)
+    result["wall_seconds"] = time.monotonic() - clock
     result["opening_seconds"] = opening_seconds() - opened
     result["peak_memory_bytes"] = peak_memory()
+    result["host"] = platform.node()
     return result
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -15,67 +15,73 @@ import pyarrow.parquet as pq
 from cleanpipe import batch as col
 from cleanpipe import ledger
 from cleanpipe.audit.facts import ledger_tally
-from cleanpipe.engine.base import Context, Result, Task
-from cleanpipe.engine.commit import Units
+from cleanpipe.engine.base import Context, Result, Task, Watch
+from cleanpipe.engine.commit import Units, row_file
 from cleanpipe.engine.opened import opened
-from cleanpipe.io.arrow import RowFile, rebatch, sha256_of, write_shard
-from cleanpipe.io.store import publish, temporary
-from cleanpipe.quarantine import QUARANTINE_SCHEMA
+from cleanpipe.io.arrow import rebatch, write_shard
+from cleanpipe.io.hashing import sha256_of
+from cleanpipe.io.store import Store
+from cleanpipe.quarantine import QUARANTINE_SCHEMA, limits, may_end_otherwise
 
 LEDGER_ROWS = 1 << 16  # rows of a Parquet row group
 
 
-def write_shard_unit(context: Context, task: Task) -> Result:
-    """One shard of the plan: args name, batch_rows, segments [[rows file, first row, last row], …]."""
-    have = opened(context.recipe)
-    units = Units(context.work, "shard")
-    target = Path(context.out) / "data" / task.args["name"]
-    beside = temporary(target, units.attempt())
+def write_shard_unit(context: Context, task: Task, watch: Watch) -> Result:
+    """One shard of the plan. args: name, batch_rows, segments [[rows File, first row, last row], …]."""
+    have, store = opened(context.recipe), context.store
+    units = Units(store, "shard")
+    name = f"data/{task.args['name']}"
+    draft = store.draft(name, units.attempt())
     chars = 0
 
     def slices() -> Iterator[pa.RecordBatch]:
         nonlocal chars
-        for path, first, last in task.args["segments"]:
-            for rows in RowFile(context.work / path).slice(first, last):
-                chars += int(pc.sum(rows.column(col.LENGTH)).as_py()) - int(pc.sum(rows.column(col.OVERLAP)).as_py())
-                yield rows
+        for at, (file, first, last) in enumerate(task.args["segments"]):
+            watch.at(at, 0)
+            with row_file(store, file) as rows_of:
+                for rows in rows_of.slice(first, last):
+                    chars += int(pc.sum(rows.column(col.LENGTH)).as_py()) - int(
+                        pc.sum(rows.column(col.OVERLAP)).as_py()
+                    )
+                    yield rows
 
-    facts = write_shard(beside, have.shard, rebatch(slices(), have.shard, int(task.args["batch_rows"])))
+    facts = write_shard(draft, have.shard, rebatch(slices(), have.shard, int(task.args["batch_rows"])))
     facts["chars"] = chars  # of the documents: what windows repeat is not counted
-    publish(beside, target)
-    result: Result = {"files": {}, "published": {f"data/{target.name}": facts}}
-    units.commit(task.key, result)
-    return result
+    store.publish(draft, name, facts)
+    return units.commit(task.key, {"files": {}, "published": {name: facts}})
 
 
 def write_ledger_unit(context: Context, task: Task) -> Result:
-    """One unit's ledger and quarantine part. args: unit, part, fates [first pass's file, later ones …],
-    quarantine [files], shards [[documents up to here, shard name], …].
+    """One unit's ledger and quarantine part. args: part, fates [File of the first pass, of later ones …],
+    quarantine [Files], shards [[documents up to here, shard name], …].
     """
-    have = opened(context.recipe)
-    units = Units(context.work, "ledger")
-    work = context.work
-    table = RowFile(work / task.args["fates"][0]).table()
-    for later in task.args["fates"][1:]:
-        table = ledger.merge(table, RowFile(work / later).table())
-    table = ledger.finish(with_shards(table, task.args["shards"]))
-    unit_part = int(task.args["part"])
-    name = f"part-{unit_part:05d}.parquet"
-    published = {f"ledger/{name}": _parquet(Path(context.out) / "ledger" / name, table, units.attempt())}
-    set_aside = ledger.concat((RowFile(work / q).table() for q in task.args["quarantine"]), QUARANTINE_SCHEMA)
-    if set_aside.num_rows or unit_part == 0:  # the first is always there, so that queries find a schema
-        published[f"quarantine/{name}"] = _parquet(Path(context.out) / "quarantine" / name, set_aside, units.attempt())
-    options = context.recipe.audit
-    tally, samples = ledger_tally(table, have.scores, seed=options.seed, samples=options.samples)
-    result: Result = {
-        "files": {},
-        "published": published,
-        "tally": tally,
-        "samples": samples,
-        "quarantined": set_aside.num_rows,
-    }
-    units.commit(task.key, result)
-    return result
+    have, store = opened(context.recipe), context.store
+    units = Units(store, "ledger")
+    with ExitStack() as stack:
+        parts = [stack.enter_context(row_file(store, f)).table() for f in task.args["fates"]]
+        table = parts[0]
+        for later in parts[1:]:
+            table = ledger.merge(table, later)
+        table = ledger.finish(with_shards(table, task.args["shards"]))
+        aside = (stack.enter_context(row_file(store, f)).table() for f in task.args["quarantine"])
+        set_aside = ledger.concat(aside, QUARANTINE_SCHEMA)
+        part = int(task.args["part"])
+        name = f"part-{part:05d}.parquet"
+        published = {f"ledger/{name}": _parquet(store, f"ledger/{name}", table, units.attempt())}
+        if set_aside.num_rows or part == 0:  # the first is always there, so that queries find a schema
+            published[f"quarantine/{name}"] = _parquet(store, f"quarantine/{name}", set_aside, units.attempt())
+        options = context.recipe.audit
+        tally, samples = ledger_tally(table, have.scores, seed=options.seed, samples=options.samples)
+        result: Result = {
+            "files": {},
+            "published": published,
+            "tally": tally,
+            "samples": samples,
+            "quarantined": set_aside.num_rows,
+            "again": may_end_otherwise(set_aside).num_rows,
+            "limits": limits(set_aside),
+        }
+    return units.commit(task.key, result)
 
 
 def with_shards(table: pa.Table, shards: list[list[Any]]) -> pa.Table:
@@ -90,11 +96,11 @@ def with_shards(table: pa.Table, shards: list[list[Any]]) -> pa.Table:
     return table.set_column(at, table.schema.field(at), pa.array(names, pa.string()))
 
 
-def _parquet(path: Path, table: pa.Table, attempt: str) -> dict[str, Any]:
-    beside = temporary(path, attempt)
-    pq.write_table(table, beside, compression="zstd", row_group_size=LEDGER_ROWS, store_schema=True)
-    with beside.open("rb+") as file:
+def _parquet(store: Store, name: str, table: pa.Table, attempt: str) -> dict[str, Any]:
+    draft = store.draft(name, attempt)
+    pq.write_table(table, draft, compression="zstd", row_group_size=LEDGER_ROWS, store_schema=True)
+    with draft.open("rb+") as file:
         os.fsync(file.fileno())
-    facts = {"rows": table.num_rows, "bytes": beside.stat().st_size, "sha256": sha256_of(beside)}
-    publish(beside, path)
+    facts = {"rows": table.num_rows, "bytes": draft.stat().st_size, "sha256": sha256_of(draft)}
+    store.publish(draft, name, facts)
     return facts

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -11,51 +10,54 @@ import pyarrow as pa
 from cleanpipe import batch as col
 from cleanpipe import ledger
 from cleanpipe.builtin import READ
-from cleanpipe.engine.base import Context, Progress
-from cleanpipe.flow import Flow, Flowed
+from cleanpipe.engine.announce import Announced
+from cleanpipe.engine.base import Context, Task, Watch
+from cleanpipe.engine.treat import Treatment
 from cleanpipe.io.archive import read_archive
 from cleanpipe.io.arrow import TableWriter
 from cleanpipe.io.documents import DAMAGED_RANGE, DocumentBatches, FailedRecord, ReadBatch, doc_id
 from cleanpipe.io.inputs import Input
-from cleanpipe.io.record import ReadLimits
-from cleanpipe.quarantine import failed_rows, ledger_columns, order
+from cleanpipe.io.record import ReadLimits, Span
+from cleanpipe.quarantine import UNREADABLE, failed_rows, ledger_columns, order
 from cleanpipe.tally import Tally, add
-
-Take = Callable[[Flowed, pa.RecordBatch], pa.Table]
 
 
 def read_unit(
     context: Context,
-    source: Input,
-    flow: Flow,
-    take: Take,
+    task: Task,
+    treat: Treatment,
     fates: TableWriter,
     quarantine: TableWriter,
     tally: Tally,
-    progress: Progress,
+    watch: Watch,
     cost: dict[str, float],
 ) -> dict[str, Any]:
-    """Read, judge and record one input. Returns the reader's facts of the file."""
+    """Read, judge and record one unit; the reader's facts. args: source, span, and ``reader`` where a try asks for a
+    careful one.
+    """
+    source, span = Input(**task.args["source"]), Span(*task.args["span"]) if task.args.get("span") else None
     options = context.recipe.read
     limits = ReadLimits(max_body=options.max_body, expansion=options.expansion)
-    archive = read_archive(source.uri, reader=options.reader, limits=limits, progress=progress, stamp=source.stamp)
+    archive = read_archive(
+        source.uri,
+        reader=task.args.get("reader", options.reader),
+        limits=limits,
+        progress=watch.consumed,
+        stamp=source.stamp,
+        size=source.size,
+        span=span,
+        storage=context.recipe.storage,
+    )
     began = time.process_time()
     documents = DocumentBatches()
     aside: list[FailedRecord] = []  # the first, to name it, and how many
     lost = 0
-    for part in documents.rows(
-        archive, source.source, limits, max_rows=options.batch_rows, max_bytes=options.batch_bytes
-    ):
+    announced = Announced(archive, task, watch)
+    sizes = {"max_rows": options.batch_rows, "max_bytes": options.batch_bytes}
+    for part in documents.rows(announced, source.source, limits, **sizes, before=announced.before):
         cost[READ] = cost.get(READ, 0.0) + time.process_time() - began
         _count(tally, part)
-        rows: list[pa.Table] = []
-        if part.batch.num_rows:
-            verdicts = take(flow.run(part.batch), part.batch)
-            columns = {n: part.batch.column(n) for n in ledger.IDENTITY}
-            columns |= {n: verdicts.column(n) for n in verdicts.schema.names}
-            if col.LENGTH in columns:
-                columns[col.CHARS_OUT] = columns[col.LENGTH]
-            rows.append(ledger.conform(columns, part.batch.num_rows, fates.schema))
+        rows = [_ledger_rows(entered, verdicts, fates.schema) for entered, verdicts in treat.pieces(part.batch)]
         if part.failed:
             rows.append(
                 ledger.conform(ledger_columns(part.failed, ledger.IDENTITY, READ), len(part.failed), fates.schema)
@@ -68,33 +70,45 @@ def read_unit(
     add(tally, {READ: {"facts": dict(documents.notes)}})
     facts = archive.facts
     records = dict(sorted((facts.records or {}).items()))
-    reads = {"files": 1, "file_bytes": facts.file_bytes, "block_bytes": facts.block_bytes, "records": records}
-    add(tally, {READ: {**reads, "readers": {facts.reader: 1}, "reread": {facts.reread: 1} if facts.reread else {}}})
+    owns = facts.first >= 0
+    reads: dict[str, Any] = {"files": int(span is None or span.begin == 0), "file_bytes": facts.file_bytes}
+    reads |= {"block_bytes": facts.block_bytes, "records": records, "readers": {facts.reader: 1} if owns else {}}
+    add(tally, {READ: {**reads, "reread": {facts.reread: 1} if facts.reread else {}}})
     return {
         "sha256": facts.sha256,
         "file_bytes": facts.file_bytes,
         "records": records,
         "reader": facts.reader,
         "reread": facts.reread,
+        "first": facts.first,
+        "next": facts.next,
+        "inflated": facts.inflated,
+        "relative": facts.relative,
         "aside": f"{lost:,} set aside, the first at {aside[0].record_offset:,}: {aside[0].message}" if aside else "",
     }
 
 
+def _ledger_rows(entered: pa.RecordBatch, verdicts: pa.Table, schema: pa.Schema) -> pa.Table:
+    columns = {n: entered.column(n) for n in ledger.IDENTITY}
+    columns |= {n: verdicts.column(n) for n in verdicts.schema.names}
+    if col.LENGTH in columns:
+        columns[col.CHARS_OUT] = columns[col.LENGTH]
+    return ledger.conform(columns, entered.num_rows, schema)
+
+
 def unreadable(
-    source: Input, message: str, fates: TableWriter, quarantine: TableWriter, tally: Tally
+    source: Input, first: int, stop: int, message: str, fates: TableWriter, quarantine: TableWriter, tally: Tally
 ) -> dict[str, Any]:
-    """The record of an input that could not be read at all: one damaged range of all its bytes."""
-    identity = doc_id(source.source, 0, None)
-    size = max(source.size, 0)
-    lost = FailedRecord(identity, source.source, 0, size, "file", DAMAGED_RANGE, "unreadable_input", message)
+    """The record of a unit that could not be read at all: one damaged range of all its bytes."""
+    identity, size = doc_id(source.source, first, None), max(stop - first, 0)
+    lost = FailedRecord(identity, source.source, first, size, "file", DAMAGED_RANGE, UNREADABLE, message)
     fates.write(ledger.conform(ledger_columns([lost], ledger.IDENTITY, READ), 1, fates.schema))
     quarantine.write(failed_rows([lost], READ))
     _count(tally, ReadBatch(pa.RecordBatch.from_pydict({}), [lost]))
-    add(
-        tally,
-        {READ: {"files": 1, "file_bytes": size, "block_bytes": 0, "records": {}, "readers": {"none": 1}, "reread": {}}},
-    )
-    return {"sha256": "", "file_bytes": size, "records": {}, "reader": "none", "reread": message}
+    reads: dict[str, Any] = {"files": int(first == 0), "file_bytes": size, "block_bytes": 0, "records": {}}
+    add(tally, {READ: {**reads, "readers": {"none": 1}, "reread": {}}})
+    facts = {"sha256": "", "file_bytes": size, "records": {}, "reader": "none", "reread": message}
+    return {**facts, "first": first, "next": stop, "inflated": 0, "relative": False}
 
 
 def _count(tally: Tally, part: ReadBatch) -> None:

@@ -39,7 +39,7 @@ def shard_schema(scores: Mapping[str, pa.DataType]) -> pa.Schema:
 
 def waiting_columns(passes: Sequence[Pass], index: int) -> dict[str, pa.DataType]:
     """Columns that rows carry from pass ``index`` to the later ones."""
-    wanted = {*_FIRST, *_LAST, col.BYTES_IN}
+    wanted = {*_FIRST, *_LAST, col.BYTES_IN, col.RECORD_LENGTH, col.OFFSET_KIND}  # the last two for the quarantine
     for later in passes[index + 1 :]:
         wanted |= later.exchange.reads if later.exchange else set()
         for stage in later.stages:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
@@ -9,14 +10,16 @@ import numpy as np
 import pyarrow as pa
 
 from cleanpipe import batch as col
-from cleanpipe.engine.base import Context, Progress, Result, Task
-from cleanpipe.engine.commit import Units
+from cleanpipe.engine.base import Context, Result, Task, Watch
+from cleanpipe.engine.commit import Units, row_file
 from cleanpipe.engine.opened import opened
+from cleanpipe.engine.plan import Unit
 from cleanpipe.engine.publish import write_ledger_unit, write_shard_unit
 from cleanpipe.engine.read import read_unit, unreadable
 from cleanpipe.engine.rows import final_rows, row_sizes, waiting_columns
-from cleanpipe.flow import Flow, Flowed
-from cleanpipe.io.arrow import RowFile, TableWriter
+from cleanpipe.engine.treat import Treatment
+from cleanpipe.flow import Flowed
+from cleanpipe.io.arrow import TableWriter
 from cleanpipe.quarantine import QUARANTINE_SCHEMA, failure_rows
 from cleanpipe.tally import Tally, add
 
@@ -27,8 +30,7 @@ class UnitFiles:
     def __init__(self, context: Context, index: int, key: str) -> None:
         have = opened(context.recipe)
         self.last = index == len(have.passes) - 1
-        self.units = Units(context.work, f"pass{index}")
-        home, attempt = self.units.home(key), self.units.attempt()
+        self.units, self.key, self.attempt = Units(context.store, f"pass{index}"), key, uuid.uuid4().hex[:12]
         rows = have.shard if self.last else pa.schema(list(waiting_columns(have.passes, index).items()))
         schemas = {
             "rows": rows,
@@ -37,8 +39,14 @@ class UnitFiles:
         }
         if self.last:
             schemas["sizes"] = pa.schema([("rows", pa.int64()), ("bytes", pa.int64())])
-        self.files = {role: TableWriter(home / f"{attempt}-{role}.arrow", schema) for role, schema in schemas.items()}
+        store = context.store
+        self.files = {
+            role: TableWriter(store.draft(self._name(role), self.attempt), schema) for role, schema in schemas.items()
+        }
         self.shard = have.shard
+
+    def _name(self, role: str) -> str:
+        return self.units.name(self.key, self.attempt, role)
 
     def take(self, flowed: Flowed, entered: pa.RecordBatch) -> pa.Table:
         """Write what came through; the fates of what entered, with the number of rows that each became."""
@@ -51,9 +59,14 @@ class UnitFiles:
         windows = pa.array(counts, pa.int32(), mask=(counts == 0) | (not self.last))
         return pa.Table.from_batches([flowed.fates]).append_column(col.WINDOWS, windows)
 
-    def close(self) -> dict[str, dict[str, Any]]:
-        """Role → name and size of each file, all durable."""
-        return {role: writer.close() for role, writer in self.files.items()}
+    def publish(self) -> dict[str, dict[str, Any]]:
+        """Role → File of each, all durable."""
+        out = {}
+        for role, writer in self.files.items():
+            facts = {**writer.close(), "name": self._name(role)}
+            self.units.store.publish(writer.path, facts["name"], facts)
+            out[role] = facts
+        return out
 
     def __enter__(self) -> Self:
         return self
@@ -63,59 +76,64 @@ class UnitFiles:
             writer.abandon()  # no-op once closed
 
 
-def run_pass(context: Context, task: Task, progress: Progress) -> Result:
-    """One pass over one unit: rows that came through, a fate for each that entered, what was quarantined."""
+def run_pass(context: Context, task: Task, watch: Watch) -> Result:
+    """One pass over one unit: rows that came through, a fate for each that entered, what was quarantined.
+
+    args: pass, unit; for the first source, span; for later ones rows, answers (Files).
+    """
     index = int(task.args["pass"])
     flow = opened(context.recipe).flow(index)
-    with UnitFiles(context, index, task.key) as files:
-        return _run_pass(context, task, flow, files, progress)
-
-
-def _run_pass(context: Context, task: Task, flow: Flow, files: UnitFiles, progress: Progress) -> Result:
-    index, unit = int(task.args["pass"]), int(task.args["unit"])
-    tally: Tally = {}
     before, cost = dict(flow.cost), dict[str, float]()
-
-    def take(flowed: Flowed, entered: pa.RecordBatch) -> pa.Table:
-        add(tally, flowed.tally)
-        return files.take(flowed, entered)
-
-    facts: Mapping[str, Any] = {}
-    if index == 0:
-        sinks = files.files["fates"], files.files["quarantine"]
-        facts = read_unit(context, context.inputs[unit], flow, take, *sinks, tally, progress, cost)
-    else:
-        for batch in _waiting(context, task):
-            files.files["fates"].write(take(flow.run(batch), batch))
-    cost |= {name: seconds - before[name] for name, seconds in flow.cost.items()}
-    counts = {"rows": files.files["rows"].rows, "entered": files.files["fates"].rows}
-    result: Result = {"files": files.close(), "tally": tally, "facts": facts, "stage_seconds": cost, **counts}
-    files.units.commit(task.key, result)
-    return result
-
-
-def failed_unit(context: Context, unit: int, key: str, message: str) -> Result:
-    """Outputs of an input that could not be read at all: no documents, one damaged range. They are not committed, so
-    that the next start tries the input again.
-    """
-    source = context.inputs[unit]
-    files = UnitFiles(context, 0, key)
     tally: Tally = {}
-    facts = unreadable(source, message, files.files["fates"], files.files["quarantine"], tally)
-    counts = {"rows": 0, "entered": 1}
-    return {"files": files.close(), "tally": tally, "facts": facts, "stage_seconds": {}, **counts}
+    facts: Mapping[str, Any] = {}
+    with UnitFiles(context, index, task.key) as files:
+
+        def take(flowed: Flowed, entered: pa.RecordBatch) -> pa.Table:
+            add(tally, flowed.tally)
+            return files.take(flowed, entered)
+
+        treat = Treatment(flow, take, watch, task)
+        if index == 0:
+            sinks = files.files["fates"], files.files["quarantine"]
+            facts = read_unit(context, task, treat, *sinks, tally, watch, cost)
+        else:
+            for batch in _waiting(context, task):
+                for verdicts in treat(batch):
+                    files.files["fates"].write(verdicts)
+        cost |= {name: seconds - before[name] for name, seconds in flow.cost.items()}
+        counts = {
+            "rows": files.files["rows"].rows,
+            "entered": files.files["fates"].rows,
+            "aside": files.files["quarantine"].rows,
+            "unit": int(task.args["unit"]),
+        }
+        result: Result = {"files": files.publish(), "tally": tally, "facts": facts, "stage_seconds": cost, **counts}
+        return files.units.commit(task.key, result)
+
+
+def failed_unit(context: Context, unit: Unit, key: str, message: str, first: int, stop: int) -> Result:
+    """Outputs of a unit that could not be read at all: no documents, one damaged range from ``first`` to ``stop``.
+    They are not committed, so that the next start tries the input again.
+    """
+    with UnitFiles(context, 0, key) as files:
+        tally: Tally = {}
+        sinks = files.files["fates"], files.files["quarantine"]
+        facts = unreadable(unit.source, first, stop, message, *sinks, tally)
+        counts = {"rows": 0, "entered": 1, "aside": 1, "unit": unit.number}
+        return {"files": files.publish(), "tally": tally, "facts": facts, "stage_seconds": {}, **counts}
 
 
 def _waiting(context: Context, task: Task) -> Iterator[pa.RecordBatch]:
     """Rows that wait before this pass, with what the meeting says of each."""
-    source = RowFile(context.work / task.args["rows"])
-    answers = RowFile(context.work / task.args["answers"]).table()
-    at = 0
-    for batch in source.batches():
-        said = answers.slice(at, batch.num_rows).combine_chunks().to_batches()
-        at += batch.num_rows
-        columns = {n: said[0].column(n) for n in answers.schema.names} if said else {}
-        yield col.with_columns(batch, columns)
+    store = context.store
+    with row_file(store, task.args["rows"]) as source, row_file(store, task.args["answers"]) as said:
+        answers = said.table()
+        at = 0
+        for batch in source.batches():
+            part = answers.slice(at, batch.num_rows).combine_chunks().to_batches()
+            at += batch.num_rows
+            columns = {n: part[0].column(n) for n in answers.schema.names} if part else {}
+            yield col.with_columns(batch, columns)
 
 
 def _fates_schema(scores: Mapping[str, pa.DataType]) -> pa.Schema:
@@ -130,8 +148,8 @@ def _fates_schema(scores: Mapping[str, pa.DataType]) -> pa.Schema:
     )
 
 
-WORK: Mapping[str, Callable[[Context, Task, Progress], Result]] = {
+WORK: Mapping[str, Callable[[Context, Task, Watch], Result]] = {
     "pass": run_pass,
-    "shard": lambda context, task, _: write_shard_unit(context, task),
+    "shard": write_shard_unit,
     "ledger": lambda context, task, _: write_ledger_unit(context, task),
 }

@@ -10,10 +10,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from cleanpipe.io.arrow import sha256_of
-from cleanpipe.io.store import publish_json
+from cleanpipe.io.hashing import sha256_of
+from cleanpipe.io.store import LocalStore, spelled
 from cleanpipe.recipe import fingerprint
 from cleanpipe.run import run
+from cleanpipe.tidy import tidy
 from cleanpipe.verify import verify
 
 SHARD, PART = "data/data-00000-of-00001.arrow", "ledger/part-00000.parquet"
@@ -57,7 +58,7 @@ def reseal(out, *names):
         entry = manifest["files"].setdefault(name, {})
         entry.update(bytes=path.stat().st_size, sha256=sha256_of(path))
     rest = {k: v for k, v in manifest.items() if k != "digest"}
-    publish_json(out / "manifest.json", {**rest, "digest": fingerprint(rest)})
+    (out / "manifest.json").write_bytes(spelled({**rest, "digest": fingerprint(rest)}))
 
 
 def test_a_finished_run_passes_and_says_what_was_read(out):
@@ -141,7 +142,7 @@ def test_a_folder_without_a_run(tmp_path):
     assert verify(tmp_path / "file").findings == [f"{tmp_path / 'file'}: no such folder"]
 
 
-@pytest.mark.parametrize("name", ["stray", "data/data-00001-of-00002.arrow", "ledger/x/y", ".tmp-1-audit.json"])
+@pytest.mark.parametrize("name", ["stray", "data/data-00001-of-00002.arrow", "ledger/x/y"])
 def test_a_file_that_the_manifest_does_not_name(out, name):
     (out / name).parent.mkdir(exist_ok=True)
     (out / name).write_text("")
@@ -150,11 +151,22 @@ def test_a_file_that_the_manifest_does_not_name(out, name):
 
 def test_work_that_was_left_over(out):
     (out / "work").mkdir()
+    (out / "work" / "plan.json").write_text("{}")
     assert verify(out).findings == ["work/: left over: a finished run deletes it; it can be deleted"]
     facts = json.loads((out / "run.json").read_text())
-    publish_json(out / "run.json", {**facts, "kept_work": True})
+    (out / "run.json").write_bytes(spelled({**facts, "kept_work": True}))
     reseal(out, "run.json")
     assert verify(out).findings == []
+
+
+def test_what_a_late_worker_leaves_is_no_part_of_the_run(out):
+    """It was frozen, or cut off, and goes on when the run is over: a draft, or a whole unit below work/."""
+    for name in ("data/.tmp-1-data-00000-of-00001.arrow", "work/pass0/ab/1-rows.arrow", "work/done/pass0/ab.json"):
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_bytes(b"late")
+    assert verify(out).findings == []
+    tidy(LocalStore(str(out)), print)
+    assert not [p for p in out.rglob("*") if p.is_file() and p.read_bytes() == b"late"]
 
 
 def test_another_config_hash(out):
@@ -167,7 +179,7 @@ def test_another_config_hash(out):
 def test_settings_that_do_not_give_the_hash(out):
     facts = json.loads((out / "run.json").read_text())
     facts["identity"]["settings"]["audit"]["seed"] = 12345
-    publish_json(out / "run.json", facts)
+    (out / "run.json").write_bytes(spelled(facts))
     reseal(out, "run.json")
     assert verify(out).findings == ["run.json: settings, models, code and inputs do not give its configuration hash"]
 
@@ -296,7 +308,7 @@ def test_an_audit_whose_balance_is_broken(out):
     path = out / "audit" / "audit.json"
     audit = json.loads(path.read_text())
     audit["conservation"]["balanced"] = audit["conservation"]["lines"][0]["ok"] = False
-    publish_json(path, audit)
+    path.write_bytes(spelled(audit))
     reseal(out, "audit/audit.json")
     assert verify(out).findings == ["audit/audit.json: the balance does not close: records of the run"]
 

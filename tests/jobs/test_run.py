@@ -148,9 +148,10 @@ def test_a_killed_run_goes_on_where_it_was(crawl, done, tmp_path):
         "import os, sys\nfrom cleanpipe.engine import commit\nfrom cleanpipe.run import run\n"
         "real = commit.Units.commit\n"
         "def commit_two(self, key, result, seen=[]):\n"
-        "    real(self, key, result)\n"
+        "    result = real(self, key, result)\n"
         "    seen.append(key)\n"
         "    if len(seen) == int(sys.argv[3]): os._exit(9)\n"
+        "    return result\n"
         "commit.Units.commit = commit_two\n"
         "run('web', [sys.argv[1]], sys.argv[2], engine='serial')\n"
     )

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import cleanpipe.ledger
@@ -176,6 +176,7 @@ TEXTS = st.lists(st.text("abq \u200b\u00e9", max_size=8), max_size=12)
 @settings(max_examples=25, deadline=None)
 @given(TEXTS, TEXTS, st.integers(0, 2), st.lists(st.integers(0, 12), max_size=3), st.randoms())
 def test_any_grouping_in_any_order_gives_one_balanced_audit(one, two, damaged, cuts, rng):
+    assume(not any(sum("q" in t for t in texts) >= 8 for texts in (one, two)))  # a whole batch that fails stops the run
     documents = {s: [document(s, i, t) for i, t in enumerate(texts)] for s, texts in (("x", one), ("y", two))}
     whole = audit_of([process("x", documents["x"], damaged), process("y", documents["y"], 0)])
     assert whole["conservation"]["balanced"], [li for li in whole["conservation"]["lines"] if not li["ok"]]
