@@ -46,7 +46,7 @@ class HtmlScrub(Stage):
     )
     list_bullets: bool = option(True, "a mark or number before each item of a list (resiliparse)")
     max_depth: int = option(
-        512, "deepest nesting; pages of up to 8,000 tags are not judged by it", source="Chromium's parser"
+        512, "deepest nesting; pages of up to 8,000 opening tags are not judged by it", source="Chromium's parser"
     )
     max_elements: int = option(300_000, "most opening tags; so many take half a second")
 

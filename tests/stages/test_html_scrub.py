@@ -9,7 +9,6 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -18,8 +17,7 @@ from hypothesis import strategies as st
 from cleanpipe import batch as col
 from cleanpipe.errors import ConfigError
 from cleanpipe.testing import batch, check_stage, run
-from cleanpipe_stages.html import engines, guard
-from cleanpipe_stages.html.tags import Tags
+from cleanpipe_stages.html import engines
 from cleanpipe_stages.html_scrub import HtmlScrub
 
 FILE = Path(__file__).parent / "cases" / "html_scrub.jsonl"
@@ -122,7 +120,7 @@ def test_trafilatura_keeps_nothing_between_pages():
 
 def test_a_missing_engine_names_the_line_that_mends_it(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "html2text", None)
-    with pytest.raises(ConfigError, match=r"pip install 'cleanpipe\[literal\]'"):
+    with pytest.raises(ConfigError, match="pip install html2text"):
         HtmlScrub(engine="html2text").check()
 
 
@@ -155,6 +153,46 @@ SLOW = {
     "attributes": lambda n: "<div " + " ".join(f"a{i}=1" for i in range(n)) + ">x",
     "attributes with signs": lambda n: "<div " + " ".join(f'a{i}="<"' for i in range(n)) + ">x",
 }
+# closing tags that close nothing, or not what they seem to
+SLOW |= {
+    kind: lambda n, kind=kind: kind * n
+    for kind in (
+        "<rt>x",
+        "<optgroup>x",
+        "<li><dd>x",
+        "<a><div></a>",
+        "<b><div>x</b>",
+        "<nobr><div>x</nobr>",
+        "<form><div>x</form>",
+        "<span><div>x</span></div>",
+        "<div><object>x</div></object>",
+        "<div><table><td>x</div></table>",
+        "<div><figure>x</div>",
+        "<figure><div>x</figure>",
+        "<div>x<!--</div>-->",
+        "<div>x<? </div>>",
+        "<div title='</div>'>x",
+        '<div a=b"c d="></div>">x',
+        "<div><script></div></script>x",
+        "<div><script><!--<script></script></div></script>x",
+        "<wordone>x</wordtwo>",
+        "<select><title></title></select><font><object>x</font></object>",
+        "x<section>",
+    )
+}
+SLOW |= {
+    "cells in a drawing": lambda n: "<svg>" + "<td>x" * n,
+    "void elements in a drawing": lambda n: "<svg>" + "<input>" * n,
+    "blocks after a drawing that they end": lambda n: "<svg><p>" + "<div/>x" * n,
+    "fonts that an object holds open": lambda n: (
+        "".join(f"<font size={i}><object></font></object>" for i in range(n // 10)) + "<p>x" * n
+    ),
+    "fonts that a comment closes": lambda n: "".join(f"<font size={i}><!--</font>-->" for i in range(n)) + "<p>x" * n,
+    "attributes of many bodies": lambda n: "".join(f"<body a{i}>" for i in range(n)),
+    "attributes of many roots": lambda n: "".join(f"<HTML\na{i}=1>" for i in range(n)),
+    "ends far from their elements": lambda n: "<x><div>" + "<span>" * 7_900 + "</x>" * n,
+    "lines at the bottom": lambda n: "<div>" * 7_900 + "x</p>" * n,
+}
 SLOW |= {
     f"attributes after {start!r}": lambda n, start=start, end=end: start + " ".join(f"a{i}=1" for i in range(n)) + end
     for start, end in (("<div '", ">x"), ('<div "', ">x"), ("<div =", ">x"), ("</div ", ">x"), ("<b '", ""))
@@ -166,7 +204,7 @@ DEEP = {"nested", "nested and closed", "capitals", "unknown elements", "lists", 
 def test_what_is_quadratic_is_refused(kind):
     began = time.process_time()
     reason = judged(SLOW[kind](60_000))
-    assert time.process_time() - began < 10
+    assert time.process_time() - began < 3
     assert reason in ({"too_deep"} if kind in DEEP else {"too_deep", "too_many_elements"})
 
 
@@ -210,6 +248,15 @@ FLAT = {
     "a script of 200 kB": "<script>" + "if (a > 'b') { c = \"d e f\"; } " * 7_000 + "</script>",
     "anchors with many classes": "<a class='b c' href='x'>y</a> " * 20_000,
     "icons": "<i class='icon'></i>" * 20_000,
+    "buttons never closed": "<button>x" * 20_000,
+    "tables never closed": "<table>x<tr><td></table>" * 20_000,
+    "links over blocks, closed": "<a><div>x</a></div>" * 20_000,
+    "formatting over paragraphs": "<b><p>x</b></p>" * 20_000,
+    "headings that end others": "<h1>x<h2>y" * 20_000,
+    "drawings that a paragraph ends": "<svg><g><p>x" * 20_000,
+    "terms and their meanings": "<dl>" + "<dt>x<dd>y" * 20_000,
+    "short body tags": "<body class=a>" * 20_000,
+    "a menu of links": "<ul>" + "<li><a href=x><b>y</b></a></li>" * 20_000 + "</ul>",
 }
 
 
@@ -224,26 +271,6 @@ def test_depth_is_exact_on_a_large_page():
     assert judged(flat + inner) is None
     assert judged(flat + inner, max_depth=400) == "too_deep"
     assert judged((flat[:800] + "<div><p>x</div>") * 200 + inner, max_depth=499) == "too_deep"
-
-
-def counted(pieces):
-    """Largest number of each name open at once, by a plain loop."""
-    open_now: dict[str, int] = {}
-    most: dict[str, int] = {}
-    for closes, name in pieces:
-        open_now[name] = max(0, open_now.get(name, 0) + (-1 if closes else 1))
-        most[name] = max(most.get(name, 0), open_now[name])
-    return most
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.tuples(st.booleans(), st.sampled_from(["div", "span", "b", "section", "tt"])), max_size=60))
-def test_the_vectorised_count_is_the_plain_one(pieces):
-    markup = "".join(f"<{'/' * closes}{name}>" for closes, name in pieces) + " " * 20
-    data = np.frombuffer(markup.encode(), np.uint8)
-    keys, most = guard._most_open(*guard._names(data, Tags(data).at))
-    found = {int(k).to_bytes(4, "big").rstrip(b"\0").decode(): int(m) for k, m in zip(keys, most, strict=True)}
-    assert found == {name[:4]: m for name, m in counted(pieces).items()}
 
 
 # any markup
@@ -303,7 +330,12 @@ HUNGRY = {  # pieces of 8 to 12 MB, the bound in MB, and the reason; in the comm
     "ends of preformatted blocks": (["'</pre>' * 1_400_000", "'x'"], 300, None),  # 560
     "what looks like a tag in text": (["'&lt;a ' * 1_500_000"], 80, None),  # 130
     "empty lists": (["'x<ul></ul>' * 100_000"], 200, None),  # 10,000: the process ended
-    "empty lists with much in the tag": (["('x<ul a=' + 'x' * 5000 + '></ul>') * 1000", "'<br>x' * 60_000"], 200, None),
+    # mending makes blocks of them that nothing closes
+    "empty lists with much in the tag": (
+        ["('x<ul a=' + 'x' * 5000 + '></ul>') * 1000", "'<br>x' * 60_000"],
+        200,
+        "too_deep",
+    ),
     "lists closed by others": (["'<div>x<ol></div>' * 30_000"], 200, None),
     "lines in lists": (["'<ul>' * 500", "'x</p>' * 1_500_000"], 250, "too_deep"),  # 1500
     "line breaks in lists": (["'<ul>' * 500", "'x</br>' * 1_500_000"], 250, "too_deep"),

@@ -85,6 +85,12 @@ def test_first_paragraphs(markup, text):
     assert first_paragraphs(markup.encode(), 1000) == text
 
 
+@pytest.mark.parametrize("piece", ["<p>", "<!-- -->", "<script></script>", "<p><b></b></p>"])
+def test_the_scan_stops_after_ten_thousand_pieces(piece):
+    assert first_paragraphs(piece.encode() * 9_999 + b"<p>words", 512) == "words"
+    assert first_paragraphs(piece.encode() * 10_000 + b"<p>words", 512) == ""
+
+
 def test_the_scan_stops_when_it_has_enough():
     page = b"<p>" + b"a" * 30 + b"</p><p>" + b"b" * 30 + b"</p><p>c</p>"
     assert first_paragraphs(page, 50) == "a" * 30 + "\n" + "b" * 30

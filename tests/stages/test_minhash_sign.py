@@ -97,7 +97,7 @@ def test_datasketch_absent_is_said_before_the_start(monkeypatch: pytest.MonkeyPa
     import sys
 
     monkeypatch.setitem(sys.modules, "datasketch", None)
-    with pytest.raises(ConfigError, match="literal"):
+    with pytest.raises(ConfigError, match="pip install datasketch"):
         MinhashSign(scheme="datasketch").open()
     assert keys([LONG])[0] is not None
 

@@ -68,7 +68,7 @@ def datasketch_signatures(
     try:
         from datasketch import MinHash
     except ImportError as error:
-        raise ConfigError("scheme 'datasketch' needs the package datasketch: install cleanpipe[literal]") from error
+        raise ConfigError("scheme 'datasketch' needs the package datasketch: pip install datasketch") from error
     signatures = np.zeros((len(texts), values), dtype=np.uint64)
     counts = np.zeros(len(texts), dtype=np.int32)
     blank = MinHash(num_perm=values, seed=seed)

@@ -30,8 +30,8 @@ class Extract:
 # what a page is without its furniture, and without what a browser hides
 _FURNITURE = ["nav", "header", "footer", "aside", "[role=navigation]", "[role=contentinfo]"]
 _OUTER = "body > div > div > div > "  # mend puts three blocks around all
-_BESIDE_MAIN = ["nav", "footer", f"{_OUTER}aside", f"{_OUTER}* > aside"]
-_HIDDEN = ["[hidden]", "dialog:not([open])", "[style*='display:none' i]", "[style*='display: none' i]"]
+_BESIDE_MAIN = ["title", "nav", "footer", f"{_OUTER}aside", f"{_OUTER}* > aside"]
+_HIDDEN = ["title", "[hidden]", "dialog:not([open])", "[style*='display:none' i]", "[style*='display: none' i]"]
 
 
 def resiliparse(*, main: bool, fallback: int, bullets: bool) -> Engine:
@@ -73,7 +73,7 @@ def resiliparse(*, main: bool, fallback: int, bullets: bool) -> Engine:
 
 def html2text() -> Engine:
     """The literal rule: script and style out by a regular expression, then html2text with body_width 0."""
-    library = _library("html2text", "literal")
+    library = _library("html2text", "html2text")
 
     def engine(tags: Tags) -> Extract:
         markup = tags.markup()
@@ -86,7 +86,7 @@ def html2text() -> Engine:
 
 def trafilatura() -> Engine:
     """Trafilatura's fast mode; its de-duplication stays off, for with it a text depends on the pages before it."""
-    library = _library("trafilatura", "trafilatura")
+    library = _library("trafilatura", "trafilatura lxml-html-clean")
 
     def engine(tags: Tags) -> Extract:
         markup = tags.markup()
@@ -96,11 +96,11 @@ def trafilatura() -> Engine:
     return engine
 
 
-def _library(name: str, extra: str) -> Any:
+def _library(name: str, packages: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise ConfigError(f"the engine {name} is not installed ({error}): pip install 'cleanpipe[{extra}]'") from error
+        raise ConfigError(f"the engine {name} is not installed ({error}): pip install {packages}") from error
 
 
 def _without_scripts(markup: str) -> str:

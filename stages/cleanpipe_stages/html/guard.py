@@ -1,61 +1,53 @@
 """What a page may cost, decided before any parser sees it: counts and nesting, never a clock.
 
 Parsers and extractors are quadratic in three things. Measured with resiliparse 2.0.1: 20,000 nested ``<div>`` take 4 s,
-20,000 ``<option>`` in one ``<select>`` 1 s, 20,000 attributes on one tag 0.5 s; a formatting tag that is never closed
-(``<font size=1>``) is opened again inside every later block. A flat page of 300,000 elements takes 0.5 s.
+20,000 ``<option>`` in one ``<select>`` 1 s, 20,000 attributes on one tag, or of all ``<body>`` tags together, 0.7 s; a
+formatting tag that is never closed (``<font size=1>``) is opened again inside every later block. A flat page of 300,000
+elements takes 0.5 s.
 
-Two looks: a vectorised one that clears almost every page, on the safe side, and for the others one reading of the tags.
+Two looks: a vectorised one that clears nearly every page by numbers of opening tags alone, and for the others one
+reading of the tags that follows what a parser holds open (nesting.py). A closing tag is believed in the second only:
+it may stand in a comment, a script or a value, or close nothing (``<span><div></span>``).
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
-import numpy.typing as npt
 
-from cleanpipe_stages.html.tags import Bytes, Tags, pair_table
+from cleanpipe_stages.html.names import FORMATTING
+from cleanpipe_stages.html.nesting import Nesting
+from cleanpipe_stages.html.tags import CONTENT, SKIPPED, Bytes, Flags, Places, Tags, pair_table
 
 TOO_DEEP, TOO_MANY_ELEMENTS = "too_deep", "too_many_elements"
 
-_SMALL = 1000  # tags: the dearest page of so few costs 1.5 s (two thirds unclosed <font>, one third blocks)
-_MEDIUM = 8_000  # tags: all of them nested take 1.1 s
-_WORK = 50_000_000  # elements × their depth: 0.8 s
+_MEDIUM = 8_000  # opening tags: all of them nested take 1.1 s, <a><div></a> 1.6 s
+_FEW = 2_500  # opening tags: up to here the lower of two bounds, for to read few tags costs little
+# Elements × formatting opened again in each × its depth, if all nest. At the bounds the worst page takes 5 s and 18 s
+# (100 <font>, 1,000 <div>, 1,000 <p>: 15 s, refused). Of 1,492 real pages 21 are beyond, and are read.
+_REOPENED_FEW, _REOPENED = 128_000_000, 512_000_000
+_WORK = 20_000_000  # elements × their depth, as read: 0.6 s; reopened fonts 3 s; real pages have 200,000 at most
 _HUGE, _CROWD = 4 << 20, 8  # bytes; "<" for each element allowed: opening, closing, and some that are text
 _OPTIONS = 15_000
-_ATTRIBUTES = 20_000  # of one tag
+_ATTRIBUTES = 20_000  # of one tag, or of all <body> and <html> tags
 _LONG = 3 * _ATTRIBUTES  # bytes that so many attributes need at least
 _READINGS = 4  # of the whole page, in search of such a tag
+_SIGHT = 4096  # bytes in which an element's end is looked for
+_NEAR_TAG = 64  # blanks in which mend looks for a tag before a block
+_LISTED = 4096  # bytes: mend makes a list whose tag is longer a <div>
 
-
-def _set(names: str) -> frozenset[str]:
-    return frozenset(names.split())
-
-
-_VOID = _set("area base basefont bgsound br col embed frame hr img input keygen link meta param source track wbr")
-_IMPLIED = _set("p li dt dd tr td th tbody thead tfoot colgroup caption option optgroup rt rp rb rtc html head body")
-_FORMATTING = _set("b big code em font i s small strike strong tt u")
-_RAW = _set("script style textarea title xmp iframe noembed noframes")
-
-
-def _key(name: str) -> int:
-    return int.from_bytes(name.encode()[:4].ljust(4, b"\0"), "big")
-
-
-_KEYS_FLAT = np.array(sorted({_key(n) for n in _VOID | _IMPLIED}), np.uint32)
-_KEYS_FORMATTING = np.array(sorted({_key(n) for n in _FORMATTING}), np.uint32)
-_KEYS_LINE = np.array([_key("br"), _key("p")], np.uint32)  # </p> and </br> make an element where none is open
-_KEY_OPTION = _key("option")
-_IN_NAME = np.zeros(256, bool)
-_IN_NAME[[*range(0x30, 0x3A), *range(0x41, 0x5B), *range(0x61, 0x7B)]] = True
-_LETTER = _IN_NAME.copy()
-_LETTER[0x30:0x3A] = False
-
-_MAY_FORMAT, _LISTS = pair_table(_FORMATTING), pair_table(("ul", "ol"))
+_LETTER = np.zeros(256, bool)
+_LETTER[[*range(0x41, 0x5B), *range(0x61, 0x7B)]] = True
+_MAY_FORMAT, _LISTS, _PAGE = (
+    pair_table(FORMATTING - {"a", "nobr"}),
+    pair_table(("ul", "ol")),
+    pair_table(("body", "html")),
+)
+_LINES = pair_table(("p", "br"))  # </p> and </br> make an element where none is open
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +66,22 @@ def crowded(data: Bytes, limits: Limits) -> bool:
 def refusal(tags: Tags, limits: Limits) -> str | None:
     """Why the page may not be parsed, or None: one of the two reasons above.
 
-    Depth is judged on pages of more than 8,000 tags, or with many lists: others cannot become dear by it.
+    Depth is judged on pages of more than 8,000 opening tags, or with many lists: others cannot become dear by it.
     """
-    count, data = len(tags.at), tags.data
-    gaps = tags.at[np.diff(tags.at, append=len(data)) >= _LONG] if len(data) >= _LONG else ()
-    long = _any_long(data, gaps)
-    if count <= _SMALL and not long:
-        return None
-    # lists are indented in the text: nested ones make it long
-    lists = int(np.count_nonzero(_LISTS[tags.pairs] & ~tags.closing))
-    plain = count <= _MEDIUM and lists <= limits.depth
-    cheap = _few_stay_open(tags) if plain else _clearly_cheap(data, tags.at, limits)
-    return None if cheap and not long else _read_tags(tags.markup(), limits)
+    data = tags.data
+    long = False
+    if len(data) >= _LONG:
+        gaps = np.diff(tags.at, append=len(data))
+        if _page_tags_are_long(tags, gaps):
+            return TOO_MANY_ELEMENTS
+        long = _any_long(data, tags.at[gaps >= _LONG])
+    opens = _LETTER[data[tags.at + 1]]
+    makes, ends = int(np.count_nonzero(opens)), int(np.count_nonzero(tags.closing))
+    lines = int(np.count_nonzero(tags.closing & _LINES[tags.pairs]))
+    lists = int(np.count_nonzero(_LISTS[tags.pairs] & opens))  # they are indented in the text: nested ones make it long
+    plain = not long and lists <= limits.depth and ends <= 2 * _MEDIUM and lines <= _MEDIUM
+    plain = plain and len(tags.at) - makes - ends <= _ATTRIBUTES  # "<" that begins no tag: text, or attribute values
+    return None if plain and _clearly_cheap(tags, opens, makes) else _read_tags(tags.markup(), limits)
 
 
 def _any_long(data: Bytes, tags: Iterable[int]) -> bool:
@@ -108,134 +104,182 @@ def _too_many_attributes(tag: bytes | memoryview) -> bool:
     return sum(1 for _ in islice(_ATTRIBUTE.finditer(tag), _ATTRIBUTES + 1)) > _ATTRIBUTES
 
 
+def _page_tags_are_long(tags: Tags, gaps: Places) -> bool:
+    """Whether all ``<body>`` and ``<html>`` tags, which a parser makes one of, have too many attributes together."""
+    rows = np.flatnonzero(_PAGE[tags.pairs] & ~tags.closing)
+    if len(rows) < 2 or int(gaps[rows].sum()) < _LONG:
+        return False
+    page, left = tags.data.data, _ATTRIBUTES
+    for at, gap in zip(tags.at[rows].tolist(), gaps[rows].tolist(), strict=True):
+        found = _PAGE_TAG.match(page, at, at + gap)
+        if found is not None:
+            left -= sum(1 for _ in islice(_ATTRIBUTE.finditer(page[at : found.end()]), left + 1))
+            if left < 0:
+                return True
+    return False
+
+
 # Possessive, for without it each character read inside (?:…|…)* takes some 100 bytes of memory until the match ends.
-_TAG_REST = """(?:[^"'>]++|"[^"]*+"|'[^']*+')*+"""
 # a quote without its fellow is a letter of an attribute's name
 _LONG_TAG = re.compile(rb"""<(?:[^"'>]++|"[^"]*+"|'[^']*+'|["'])*+""")
+_PAGE_TAG = re.compile(rb"""<(?:body|html)[\t\n\f\r /](?:[^"'>]++|"[^"]*+"|'[^']*+'|["'])*+""", re.IGNORECASE)
 _ATTRIBUTE = re.compile(rb"""[\s/"'][^\s/>"'=]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s"'>]++))?""")
 
 
-def _few_stay_open(tags: Tags) -> bool:
-    """Whether the formatting left open is little against the number of tags."""
-    formatting = _MAY_FORMAT[tags.pairs]
-    if _cost(len(tags.at), int(np.count_nonzero(formatting & ~tags.closing))) <= 2 * _WORK:
+def _clearly_cheap(tags: Tags, opens: Flags, makes: int) -> bool:
+    """Whether all opening tags inside one another, with the formatting among them opened again each time, are cheap.
+
+    What has its end in plain sight ("<b>a <a>word</a></b>") holds nothing and stays open for nothing.
+    """
+    formats = _MAY_FORMAT[tags.pairs] & opens
+    unclosed, nests = int(np.count_nonzero(formats)), makes
+    if _cheap(makes, unclosed, nests):
         return True
-    names, most = _most_open(*_names(tags.data, tags.at[formatting]))
-    unclosed = int(most[np.isin(names, _KEYS_FORMATTING)].sum())
-    return _cost(len(tags.at), unclosed) <= 2 * _WORK
-
-
-def _cost(tags: int, unclosed: int) -> int:
-    return tags * (unclosed + 1) * (unclosed + 3)
-
-
-def _clearly_cheap(data: Bytes, tags: npt.NDArray[np.int64], limits: Limits) -> bool:
-    """Bounds on elements, depth and work, from names of four letters; script text counts as if it were markup."""
-    keys, closing = _names(data, tags)
-    opens = len(keys) - int(np.count_nonzero(closing))
-    if len(tags) - len(keys) > _ATTRIBUTES:  # "<" that begins no tag: text, or attribute values
+    if not _cheap(makes, 0, 0):
         return False
-    if opens > limits.elements or np.count_nonzero(keys == _KEY_OPTION) > _OPTIONS:
+    page = tags.data.data
+    closed = _closed(page, tags.at[formats])
+    unclosed, nests = unclosed - closed, nests - closed
+    if _cheap(makes, unclosed, nests):
+        return True
+    rest = np.flatnonzero(opens & ~formats)[:-1]
+    rest = rest[tags.closing[rest + 1] & (tags.pairs[rest] == tags.pairs[rest + 1])]
+    if not _cheap(makes, unclosed, nests - len(rest)):
         return False
-    nests = ~np.isin(keys, _KEYS_FLAT)
-    names, most = _most_open(keys[nests], closing[nests])
-    unclosed, depth = int(most[np.isin(names, _KEYS_FORMATTING)].sum()), int(most.sum())
-    lines = opens + int(np.count_nonzero(np.isin(keys[closing], _KEYS_LINE)))
-    return depth <= limits.depth and lines * (1 + unclosed) * (depth + 3) <= _WORK
+    return _cheap(makes, unclosed, nests - _closed(page, tags.at[rest]))
 
 
-def _names(data: Bytes, tags: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_]]:
-    """The first four letters of each tag's name, lower case, as a number, and whether it closes; no tag, no row."""
-    first = data[tags + 1]
-    escaped = (first == 0x5C) & (data[tags + 2] == 0x2F)  # "<\/div>": how scripts write a closing tag
-    closing = (first == 0x2F) | escaped
-    start = tags + 1 + closing + escaped
-    named = _LETTER[data[start]]
-    start, closing = start[named], closing[named]
-    keys, inside = np.zeros(len(start), np.uint32), np.ones(len(start), bool)
-    for n in range(4):
-        byte = data[np.minimum(start + n, len(data) - 1)]
-        inside &= _IN_NAME[byte]
-        keys = (keys << np.uint32(8)) | np.where(inside, byte | 0x20, 0).astype(np.uint32)
-    return keys, closing
+def _cheap(makes: int, unclosed: int, nests: int) -> bool:
+    if makes > _MEDIUM or makes * nests > _MEDIUM**2:
+        return False
+    return makes * (1 + unclosed) * (nests + unclosed) <= (_REOPENED_FEW if makes <= _FEW else _REOPENED)
 
 
-def _most_open(
-    keys: npt.NDArray[np.uint32], closing: npt.NDArray[np.bool_]
-) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
-    """For each name the largest number of its elements open at once; a closing tag with nothing to close is none."""
-    if len(keys) == 0:
-        return keys, np.zeros(0, np.int64)
-    order = np.argsort(keys, kind="stable")
-    keys, step = keys[order], np.where(closing[order], -1, 1)
-    begins = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
-    level = np.cumsum(step)
-    sizes = np.diff(begins, append=len(keys))
-    level -= np.repeat(level[begins] - step[begins], sizes)  # each name counts from nought
-    # names one after another on one line, each far below the last, so that the running minimum starts anew with it
-    fall = 2 * len(keys) * np.repeat(np.arange(len(begins)), sizes)
-    floor = np.minimum.accumulate(np.minimum(level, 0) - fall) + fall
-    return keys[begins], np.maximum.reduceat(level - floor, begins)
+def _closed(page: memoryview, places: Places) -> int:
+    return sum(1 for at in places.tolist() if _CLOSED.match(page, at, at + _SIGHT))
 
 
-_QUOTES = ('"', "'")
-_TOKEN = re.compile(rf"<(?:!--|(/?)([A-Za-z][^\s/>]*+)({_TAG_REST}))")
+# what stands behind a tag's name, as the standard's tokenizer reads it: a value may hold any quote but its own
+_BLANK = r"\t\n\f\r "
+_TAG_REST = (
+    rf"""(?:[{_BLANK}/]++|=?[^{_BLANK}/>=]++(?:[{_BLANK}]*+=[{_BLANK}]*+"""
+    rf"""(?:"[^"]*+(?:"|\Z)|'[^']*+(?:'|\Z)|(?=>)|[^{_BLANK}>"'][^{_BLANK}>]*+))?|=)*+"""
+)
+_CLOSED = re.compile(
+    rf"<([a-z]++)(?=[{_BLANK}/>]){_TAG_REST}>"
+    rf"(?:[^<]++|<(?:br|img)(?=[{_BLANK}/>]){_TAG_REST}>|<([a-z]++)(?=[{_BLANK}/>]){_TAG_REST}>[^<]*+</\2[{_BLANK}>])*+"
+    rf"</\1[{_BLANK}>]".encode(),
+    re.IGNORECASE,
+)
+_TOKEN = re.compile(rf"<(?:(!--|[!?]|/[^A-Za-z])|(/?)([A-Za-z][^{_BLANK}/>]*+)({_TAG_REST})>?+)")
+_COMMENT_END = re.compile(r"--!?>")
+_RAW_END = {
+    name: re.compile(rf"</{name}(?=[{_BLANK}/>])", re.IGNORECASE)
+    for name in ("style", "textarea", "title", "xmp", "iframe", "noembed", "noframes")
+}
+_SCRIPT_PART = re.compile(rf"<!--|-->|<(/?)script(?=[{_BLANK}/>])", re.IGNORECASE)
+_BODY = re.compile(rf"<body[{_BLANK}/>]", re.IGNORECASE)
+_WRAPS = ("div",) * 3
+_FILLED, _MARK = ("pre", "ul", "ol"), "x"  # mend puts signs into these
+_MENDED = {"figure": "div", "noscript": "template"}  # what mend makes of them
 
 
 def _read_tags(markup: str, limits: Limits) -> str | None:
     """One reading of the tags in order: real depth, elements, and formatting that stays open across blocks."""
-    stack: list[str] = []
-    within: Counter[str] = Counter()
-    active: Counter[str] = Counter()
-    foreign = opens = options = work = indented = reopened = at = 0
-    while found := _TOKEN.search(markup, at):
+    held = Nesting()
+    stack, waiting, search, start, end = held.stack, held.waiting, _TOKEN.search, held.start, held.end
+    options = indented = at = deaf = 0
+    wrapped = False  # mend puts three blocks around all, at <body> or the first block
+    body = _BODY.search(markup) is not None
+    depth = limits.depth + len(_WRAPS)
+    while found := search(markup, at):
+        begin = found.start()
+        if waiting and begin > at:
+            held.text(markup[at:begin])
         at = found.end()
-        if found[2] is None:
-            at = markup.find("-->", at)
-            if at < 0:
+        sign, closes, name, attributes = found.groups()
+        if name is None:
+            after = _behind_comment(markup, begin, sign, held)
+            if after < 0:
                 break
+            at = after
             continue
-        name = found[2].lower()
-        end = at
-        if markup[at : at + 1] in _QUOTES:  # twice at most, for none of its kind follows: the name goes on
-            end = markup.find(">", at)
-            end = len(markup) if end < 0 else end
-        if end - found.start() >= _LONG and _too_many_attributes(markup[found.start() : end].encode(errors="replace")):
+        if at - begin >= _LONG and _too_many_attributes(markup[begin:at].encode(errors="replace")):
             return TOO_MANY_ELEMENTS
-        if found[1]:
-            if within[name]:
-                while stack:
-                    last = stack.pop()
-                    within[last] -= 1
-                    foreign -= last in ("svg", "math")
-                    if last == name:
-                        break
-            if name in _FORMATTING:
-                reopened = max(0, reopened - 1)
-            elif name in ("p", "br"):
-                indented += within["ul"] + within["ol"]
-                if indented > _WORK:
-                    return TOO_DEEP
+        name = name.lower()
+        if name in _MENDED:
+            name = _MENDED[name]
+        if not wrapped and (name == "body" if body else name in CONTENT) and not closes and at - begin <= _LISTED:
+            wrapped = True
+            for block in _WRAPS:
+                start(block, "")
+        if closes:
+            if begin < deaf:
+                continue
+            if name == "pre":
+                held.text(_MARK)
+            end(name)
+            if name in ("p", "br"):
+                indented += held.within("ul") + held.within("ol")
+            if held.work > _WORK or indented > _WORK:
+                return TOO_DEEP
+            if held.elements > limits.elements:
+                return TOO_MANY_ELEMENTS
             continue
-        opens += 1
         options += name == "option"
-        work += (1 + reopened) * (1 + len(stack) + reopened)
-        if opens > limits.elements or options > _OPTIONS or work > _WORK:
+        if name in SKIPPED and not markup[max(0, begin - _NEAR_TAG) : begin].rstrip("\t\n\f\r ").endswith(">"):
+            start("br", "")  # mend's
+        if name in ("ul", "ol") and at - begin > _LISTED:
+            name = "div"
+        raw = start(name, attributes)
+        if held.elements > limits.elements or options > _OPTIONS or held.work > _WORK:
             return TOO_MANY_ELEMENTS
-        if name in _RAW and not foreign:
-            closes = re.compile(f"</{name}", re.IGNORECASE).search(markup, at)
-            if closes is None:
-                break
-            at = closes.end()
-        elif name in _FORMATTING:
-            active[found[0]] += 1
-            reopened += active[found[0]] <= 3  # no more than three alike stay open (HTML standard: Noah's Ark clause)
-            stack.append(name)
-            within[name] += 1
-        elif name not in _VOID and name not in _IMPLIED and not (foreign and found[3].endswith("/")):
-            foreign += name in ("svg", "math")
-            stack.append(name)
-            within[name] += 1
-        if len(stack) > limits.depth:
+        if len(stack) + held.frames > depth:
             return TOO_DEEP
+        if waiting and name in _FILLED:
+            held.text(_MARK)
+        if raw and begin >= deaf:
+            ends = _behind_raw(markup, at, name)
+            if held.doubtful:  # it may be no raw text: what opens there counts, what closes does not
+                deaf = ends if ends >= 0 else len(markup)
+            elif ends < 0:
+                break
+            else:
+                at = ends
     return None
+
+
+def _behind_comment(markup: str, begin: int, sign: str, held: Nesting) -> int:
+    """The end of a comment or of what is read as one, -1 where it never ends."""
+    if sign == "!--":
+        at = begin + 4
+        if markup.startswith((">", "->"), at):
+            return at + 1
+        ends = _COMMENT_END.search(markup, at)
+        return ends.end() if ends else -1
+    sought = "]]>" if held.foreign and markup.startswith("<![CDATA[", begin) else ">"
+    at = markup.find(sought, begin + 2)
+    return at if at < 0 else at + len(sought)
+
+
+def _behind_raw(markup: str, at: int, name: str) -> int:
+    """Where the closing tag of an element of raw text begins, -1 where there is none."""
+    if name != "script":
+        found = _RAW_END[name].search(markup, at) if name in _RAW_END else None
+        return found.start() if found else -1
+    # a script in a comment in a script does not end the outer one
+    escaped = 0
+    while found := _SCRIPT_PART.search(markup, at):
+        at = found.end()
+        if found[0] == "<!--":
+            escaped = escaped or 1
+            at -= 2  # "<!-->" is begin and end
+        elif found[0] == "-->":
+            escaped = 0
+        elif found[1]:
+            if escaped < 2:
+                return found.start()
+            escaped = 1
+        elif escaped:
+            escaped = 2
+    return -1

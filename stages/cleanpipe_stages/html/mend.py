@@ -23,7 +23,7 @@ from itertools import chain
 
 import numpy as np
 
-from cleanpipe_stages.html.tags import SKIPPED, Bytes, Tags, pair_table
+from cleanpipe_stages.html.tags import CONTENT, SKIPPED, Bytes, Tags, pair_table
 
 Edit = tuple[int, int, bytes]  # at this byte leave out so many and put these in
 
@@ -47,10 +47,7 @@ _BEFORE, _AFTER = np.zeros(256, bool), np.zeros(256, bool)
 _BEFORE[[*_BLANKS, 0x3E]] = True
 _AFTER[[*_BLANKS, 0x3C]] = True
 _LISTS, _NAME_ENDS = pair_table(("ul", "ol")), b"\t\n\x0c\r />"
-# what a page's body begins with where no <body> says so
-_CONTENT = pair_table(
-    ["p", "div", "h1", "h2", "h3", "h4", "ul", "table", "center", "article", "main", "hr", "font", "br"]
-)
+_CONTENT = pair_table(CONTENT)
 
 
 def mended(tags: Tags) -> bytes:

@@ -37,6 +37,10 @@ def pair_table(names: Iterable[str]) -> Flags:
 
 
 SKIPPED = frozenset(("ul", "nav", "aside", "header", "footer", "section"))
+# what a page's body begins with where no <body> says so
+CONTENT = frozenset(
+    ["p", "div", "h1", "h2", "h3", "h4", "ul", "table", "center", "article", "main", "hr", "font", "br"]
+)
 _ASKED, _LOOSE = pair_table(("body", "figure", "pre", "noscript")), pair_table(SKIPPED)
 _NAME = re.compile(rb"(body|figure|pre|noscript)[\t\n\f\r />]", re.IGNORECASE)
 _LOOSE_NAME = re.compile(rb"(body|figure|pre|noscript|ul|nav|aside|header|footer|section)[\t\n\f\r />]", re.IGNORECASE)
