@@ -6,20 +6,18 @@ import argparse
 import json
 import shutil
 import sys
-from pathlib import Path
 
 from cleanpipe.audit.console import funnel
 from cleanpipe.engine.folder import Finished
 from cleanpipe.recipe import load_recipe
 from cleanpipe.run import run
 from cleanpipe_jobs.output import show, warn
-from cleanpipe_jobs.progress import Console
+from cleanpipe_jobs.watch import log_target, watching
 
 
 def clean(args: argparse.Namespace) -> int:
     """Run, show the funnel, return the exit status."""
-    console = Console(quiet=args.quiet or args.json)
-    try:
+    with watching(args) as observer:
         finished = run(
             load_recipe(args.recipe, args.sets),
             args.inputs,
@@ -28,18 +26,17 @@ def clean(args: argparse.Namespace) -> int:
             workers=args.workers,
             source_root=args.source_root,
             reuse=args.reuse,
+            limits=args.limits,
             keep_work=args.keep_work,
-            observer=console,
+            observer=observer,
         )
-    finally:
-        console.close()
     code = finished.exit_code
     quarantined = int(finished.facts.get("quarantined", 0))
     if args.strict and quarantined:
         code = 1
     if args.json:
         show(json.dumps(_summary(args.out, finished, code), indent=2))
-    elif not args.quiet:
+    elif not args.quiet and log_target(args) != "-":
         _show(args.out, finished, quarantined)
     for source, why in finished.failed.items():
         warn(f"cleanpipe: {source} could not be read: {why}")
@@ -55,16 +52,20 @@ def _show(out: str, finished: Finished, quarantined: int) -> None:
     if finished.already:
         show(f"{out} is finished: nothing to do (run of {facts['ended']}, config {facts['config_hash']})\n")
     show(funnel(finished.audit, width=max(60, shutil.get_terminal_size((100, 24)).columns)))
-    folder = Path(out)
+    folder = out.rstrip("/")
     work = facts["work"]
     units = facts["units"]
     show()
     if quarantined:
-        show(f"quarantine {quarantined:,} records or ranges, with their errors: {folder / 'quarantine'}")
-    show(f"shards     {folder / 'data'}    (datasets.load_from_disk)")
-    show(f"ledger     {folder / 'ledger'}    one row for every record read")
-    show(f"audit      {folder / 'audit' / 'audit.md'}")
-    again = ", ".join(f"{n} {w}" for w, n in (("resumed", units["resumed"]), ("reused", units["reused"])) if n)
+        show(f"quarantine {quarantined:,} records or ranges, with their errors: {folder}/quarantine")
+        if facts.get("again"):
+            show(f"{'':10} {facts['again']:,} may end otherwise (cleanpipe quarantine {out}); work/ is kept for that")
+    hint = "" if "://" in folder else "    (datasets.load_from_disk)"
+    show(f"shards     {folder}/data{hint}")
+    show(f"ledger     {folder}/ledger    one row for every record read")
+    show(f"audit      {folder}/audit/audit.md")
+    told = {"resumed": units["resumed"], "reused": units["reused"], "tries more": units.get("retries", 0)}
+    again = ", ".join(f"{n:,} {w}" for w, n in told.items() if n)
     show(
         f"cost       {work['cpu_seconds']:,.1f} s of CPU, {facts['wall_seconds']:,.1f} s of wall time, "
         f"largest worker {work['peak_memory_bytes'] / 1e6:,.0f} MB, engine {facts['engine']}"

@@ -1,4 +1,4 @@
-"""The ``cleanpipe`` command: run, stages, recipe, verify, doctor. Errors are one line; tracebacks only with --debug."""
+"""The ``cleanpipe`` command. Errors are one line; tracebacks only with --debug."""
 
 from __future__ import annotations
 
@@ -8,105 +8,18 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from importlib.metadata import version
 from types import FrameType
 from typing import NoReturn
 
 from cleanpipe.errors import CleanpipeError, ConfigError
-from cleanpipe.registry import nearest
-from cleanpipe_jobs.output import open_missing_streams, show, warn
-
-EPILOG = """\
-exit status: 0 done; 1 an input could not be read, the balance does not close, or --strict and anything was quarantined;
-2 usage or configuration; 3 stopped before the end (disk full): start the same line again; 130/143 by signal
-
-examples:
-  cleanpipe run sample --out run/sample                     the recipe and archives in the package
-  cleanpipe run web crawl/*.warc.gz --out run/web           your own; a folder, a list file or a URL will do too
-  cleanpipe run web s3://bucket/warc.paths.gz --out run/s3 --set language_id.threshold=0.8
-  cleanpipe recipe web > mine.toml; cleanpipe run mine.toml crawl/ --out run/mine
-  cleanpipe verify run/web                                  re-read and prove everything that a run published
-"""
+from cleanpipe_jobs.cli_parser import build
+from cleanpipe_jobs.output import open_missing_streams, scrubbed, show, warn
 
 
 class _Interrupted(BaseException):
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.number = number
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="cleanpipe",
-        description="Raw web archives (WARC, WET, ARC) in; cleaned, deduplicated, windowed Arrow shards out, "
-        "with a ledger that accounts for every record.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action="version", version=f"cleanpipe {version('cleanpipe')}")
-    shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    shared.add_argument("--json", action="store_true", help="print the result as JSON on standard output")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-
-    run = commands.add_parser(
-        "run",
-        parents=[shared],
-        help="clean archives into a run folder",
-        description="Clean archives by a recipe into a folder. The same line again resumes, or finds it finished.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    run.add_argument(
-        "recipe", metavar="RECIPE", help="name of a recipe (see `cleanpipe recipe`) or path of a TOML file"
-    )
-    run.add_argument(
-        "inputs",
-        metavar="INPUT",
-        nargs="*",
-        help="archive, folder, glob, list file or fsspec URL; default: the recipe's own",
-    )
-    run.add_argument("--out", required=True, metavar="OUT", help="the run folder; made if absent")
-    run.add_argument(
-        "--engine", metavar="NAME", help="serial, local (default) or ray (default where RAY_ADDRESS is set)"
-    )
-    run.add_argument("--workers", type=int, metavar="N", help="worker processes (default: processors of this machine)")
-    run.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        dest="sets",
-        metavar="STAGE.OPTION=VALUE",
-        help="change an option; every stage has `enabled`",
-    )
-    run.add_argument(
-        "--source-root", metavar="DIR", help="name inputs by their path below this folder, not by base name"
-    )
-    run.add_argument(
-        "--reuse",
-        metavar="OLD_OUT",
-        help="take over finished units of another run where they match (it needs its work/: --keep-work)",
-    )
-    run.add_argument("--keep-work", action="store_true", help="keep OUT/work after the end, for a later --reuse")
-    run.add_argument("--strict", action="store_true", help="exit 1 if anything was quarantined")
-    run.add_argument("--quiet", "-q", action="store_true", help="print nothing but warnings and errors")
-
-    stages = commands.add_parser(
-        "stages", parents=[shared], help="the catalogue: every stage, its options, columns and reasons"
-    )
-    stages.add_argument("name", nargs="?", metavar="STAGE", help="show this one in full")
-    recipe = commands.add_parser(
-        "recipe", parents=[shared], help="print an effective recipe as TOML; without a name list them"
-    )
-    recipe.add_argument("name", nargs="?", metavar="RECIPE", help="name or path")
-    recipe.add_argument("--set", action="append", default=[], dest="sets", metavar="STAGE.OPTION=VALUE")
-    verify = commands.add_parser("verify", parents=[shared], help="re-read everything a run published and prove it")
-    verify.add_argument("out", metavar="OUT")
-    verify.add_argument("--quiet", "-q", action="store_true", help="print nothing but what is wrong")
-    commands.add_parser(
-        "doctor", parents=[shared], help="what is installed here, and the line that mends what is wrong"
-    )
-    return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -120,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _failed(args, str(error), error.exit_code)
     except (KeyboardInterrupt, _Interrupted) as error:
         number = error.number if isinstance(error, _Interrupted) else signal.SIGINT
-        again = "; start the same line again to go on" if args.command == "run" else ""
+        again = "; start the same line again to go on" if args.command in ("run", "quarantine") else ""
         return _failed(args, f"stopped by {signal.Signals(number).name}{again}", 128 + number)
     except Exception as error:  # a fault of the program: one line, and how to see the rest
         first = (str(error).splitlines() or [""])[0]
@@ -129,10 +42,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Arguments; inputs may stand after options too, and a misspelt option is answered with the nearest."""
-    parser = _parser()
+    parser = build()
     args, rest = parser.parse_known_args(argv)
     wrong = [word for word in rest if word.startswith("-")]
     if wrong or (rest and args.command != "run"):
+        from cleanpipe.registry import nearest
+
         word = (wrong or rest)[0]
         known = parser._subparsers._group_actions[0].choices[args.command]._option_string_actions  # type: ignore[union-attr,index]
         hint = nearest(word.partition("=")[0], known) if wrong else ""
@@ -147,7 +62,7 @@ def _failed(args: argparse.Namespace, message: str, status: int) -> int:
         traceback.print_exc()
     warn(f"cleanpipe: {message}")
     if args.json:
-        show(json.dumps({"error": message, "exit_code": status}))
+        show(json.dumps({"error": scrubbed(message), "exit_code": status}))
     return status
 
 
@@ -159,6 +74,7 @@ def _catch_signals() -> None:
 
 
 def _dispatch(args: argparse.Namespace) -> int:
+    """Each command's module is imported when it is asked for: `cleanpipe --help` waits for none."""
     if args.command == "run":
         from cleanpipe_jobs.clean import clean
 
@@ -173,6 +89,38 @@ def _dispatch(args: argparse.Namespace) -> int:
         return show_recipe(args.name, args.sets, as_json=args.json)
     if args.command == "verify":
         return _verify(args)
+    if args.command == "quarantine":
+        return _quarantine(args)
+    if args.command == "clean":
+        from cleanpipe_jobs.tidy import clean_up
+
+        return clean_up(args)
+    if args.command == "fetch-list":
+        from cleanpipe_jobs.fetch_list import fetch_list
+
+        return fetch_list(args)
+    return _doctor(args)
+
+
+def _quarantine(args: argparse.Namespace) -> int:
+    from cleanpipe.observer import Observer
+    from cleanpipe_jobs.quarantine import show_quarantine
+    from cleanpipe_jobs.watch import watching
+
+    if not args.rerun:
+        return show_quarantine(args, Observer())
+    with watching(args) as observer:
+        return show_quarantine(args, observer)
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    if args.cluster:
+        from cleanpipe_jobs.doctor_cluster import doctor_cluster
+
+        return doctor_cluster(args)
+    for option in ("address", "storage"):
+        if getattr(args, option):
+            raise ConfigError(f"--{option} needs --cluster")
     from cleanpipe_jobs.doctor import doctor
 
     return doctor(as_json=args.json)
@@ -181,11 +129,14 @@ def _dispatch(args: argparse.Namespace) -> int:
 def _verify(args: argparse.Namespace) -> int:
     from pathlib import Path
 
+    from cleanpipe.brought import brought
     from cleanpipe.verify import verify
+    from cleanpipe_jobs.reach import storage_options
 
-    if not Path(args.out).is_dir():
+    if "://" not in args.out and not Path(args.out).is_dir():
         raise ConfigError(f"{args.out} is {'a file' if Path(args.out).exists() else 'no folder'}: name a run folder")
-    report = verify(Path(args.out))
+    with brought(args.out, storage_options(args.sets)) as folder:
+        report = verify(folder)
     if args.json:
         show(json.dumps({"out": args.out, "findings": report.findings, "checked": report.checked}, indent=2))
     else:

