@@ -16,10 +16,19 @@ import pyarrow.compute as pc
 from cleanpipe import batch as col
 from cleanpipe.errors import ConfigError
 from cleanpipe.io.documents import decode_batch
+from cleanpipe.options import ReadOptions
 from cleanpipe.stage import Outcome, Stage, Step, TextRule, option
 from cleanpipe.text.normalise import normalise, text_facts
 
 READ = "read"  # the reader's own name in ledger and audit
+
+
+def read_in_words(options: ReadOptions) -> str:
+    """What the reader sets aside, as ``Stage.in_words``."""
+    return (
+        "Reads every record; sets aside damaged byte ranges, bodies whose coding is broken, that decode to more than "
+        f"{options.max_body:,} bytes, or that expand more than {options.expansion:,} times."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +40,13 @@ class Decode(Stage):
     writes: ClassVar[Mapping[str, pa.DataType]] = col.DECODED_COLUMNS
     reasons: ClassVar[frozenset[str]] = frozenset({"replacement_encoding"})
     consumes: ClassVar[frozenset[str]] = frozenset({col.BODY})
+
+    def in_words(self) -> str:
+        """The order of evidence."""
+        return (
+            "Turns bytes into characters by the charset that byte order mark, HTTP, markup or content tell, in this "
+            "order; drops documents whose label means that nothing may be decoded."
+        )
 
     def open(self) -> Step:
         """The step; nothing to load."""
@@ -57,6 +73,13 @@ class Normalise(Stage):
     max_text: int = option(
         64 << 20, "largest text of a document, UTF-8 bytes", source="data-model: rows stay below a shard"
     )
+
+    def in_words(self) -> str:
+        """With the size in force."""
+        return (
+            "Repairs every text (NFC, invisible controls, white space, by utf8_normalize's rule) before it is judged; "
+            f"drops documents that are empty then, or larger than {self.max_text:,} bytes."
+        )
 
     def open(self) -> Step:
         """The step; nothing to load."""

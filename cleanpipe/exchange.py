@@ -15,6 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+TOOK_PART, TAKES_PART = "took_part", "takes_part"
+YES, NO, MAYBE = "yes", "no", "maybe"
+UNKNOWN, CONTINGENT, GOES = "?", "?if", "?goes"  # verdicts of ``again`` that are no reasons
+
 
 class Part(Protocol):
     """The documents of one unit that are still alive, on disk, in reading order."""
@@ -48,3 +52,25 @@ class Exchange(ABC):
     @abstractmethod
     def meet(self, parts: Sequence[Part]) -> Meeting:
         """Decide over all parts; they come sorted by source, so the answer depends on the documents alone."""
+
+    def again_reads(self) -> frozenset[str]:
+        """Ledger columns that ``again`` reads."""
+        return frozenset()
+
+    def again(self, rows: Part, before: Exchange) -> pa.Array | None:  # noqa: ARG002
+        """The verdict again, from the ledger alone, when other documents take part or other options hold.
+
+        Args:
+            rows: every row that took part, or may take part now, read when asked for: the columns of ``again_reads``,
+                ``reason`` as it was (null: kept; null too where it did not take part), and TOOK_PART and TAKES_PART:
+                "yes", "no", "maybe"; strings may come dictionary-encoded.
+            before: the exchange as it was when the run met.
+
+        Returns:
+            A string array (dictionary-encoded or not) with a verdict for each row, that of rows that do not take part
+            being null. A reason, or null for kept: certain. UNKNOWN. CONTINGENT, or CONTINGENT:reason: kept, or gone
+            for this reason, unless a row that "maybe" takes part, or whose likes are not known, is equal or near to it
+            or to the one that stands for it. GOES:reason: certain to go, for this reason or another of the stage.
+            None where nothing can be told.
+        """
+        return None

@@ -109,6 +109,10 @@ class Pipeline:
             how = f"which ends where {text.name!r} needs the text: move {stage.name!r} above {text.name!r}"
         raise ConfigError(f"stage {stage.name!r} reads {column!r}; {how}")
 
+    def ledger_only(self) -> frozenset[str]:
+        """Score columns that shards do not carry."""
+        return frozenset(name for stage in self.stages for name in stage.ledger_only)
+
     def scores(self) -> dict[str, pa.DataType]:
         """Every score column of the ledger, in pipeline order."""
         return {name: kind for stage in self.stages for name, kind in stage.scores.items()}

@@ -8,10 +8,10 @@ nothing: the core drops, counts and keeps the ledger (``cleanpipe.flow``).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,39 @@ class Outcome:
     facts: Mapping[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """One limit that a score is held against: of the documents it is asked of, those are kept whose score ``keeps`` it
+    (``score >= at``); the others go for ``reason``.
+
+    score: a ledger column. at: rounded to 6 decimals, as scores are. option: of the stage, the one that sets it.
+    of: which documents it is asked of, in words; "" for all. where: columns that have these values in all of them.
+    """
+
+    score: str
+    keeps: Literal[">=", ">", "<=", "<"]
+    at: float
+    option: str
+    reason: str
+    of: str = ""
+    where: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """The stage's verdict again, from the ledger alone. The step itself calls the same function, so both are one.
+
+    columns: of the ledger, those that ``judge`` reads, of the ledger's types. options: of the stage, those that have no
+    other effect than on ``judge``: with other values of these the verdict can be told without a second run. judge: of n
+    rows that reached the stage, a string array of n: one declared reason, or null for those it keeps, as
+    ``Outcome.drops``. Rows are judged one by one: any part of them may be asked about.
+    """
+
+    columns: frozenset[str]
+    options: frozenset[str]
+    judge: Callable[[pa.RecordBatch], pa.Array]
+
+
 Step = Callable[[pa.RecordBatch], Outcome]
 TextRule = Callable[[str], str]
 
@@ -54,6 +87,8 @@ class Stage(ABC):
     reads_optional: ClassVar[frozenset[str]] = frozenset()  # null columns where no stage before wrote them
     writes: ClassVar[Mapping[str, pa.DataType]] = {}
     scores: ClassVar[Mapping[str, pa.DataType]] = {}
+    ledger_only: ClassVar[frozenset[str]] = frozenset()  # scores that shards do not carry
+    meanings: ClassVar[Mapping[str, str]] = {}  # of scores that only this stage knows: what each is, in a few words
     reasons: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
@@ -70,6 +105,18 @@ class Stage(ABC):
 
     def exchange(self) -> Exchange | None:
         """What must happen across all shards before this stage's step runs."""
+        return None
+
+    def in_words(self) -> str:
+        """What the stage does, in words for people, with its options' values: one or two sentences."""
+        return (self.__doc__ or "").strip().partition("\n\n")[0].replace("\n", " ")
+
+    def cuts(self) -> Sequence[Cut]:
+        """The limits in force, of every score that is held against one."""
+        return ()
+
+    def judge(self) -> Judge | None:
+        """How the ledger's columns decide; None where they do not suffice."""
         return None
 
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from cleanpipe import batch as col
 from cleanpipe.errors import ConfigError
 from cleanpipe.stage import Outcome, Stage, Step, option
+from cleanpipe_stages._checks import within
 from cleanpipe_stages.html import engines
 from cleanpipe_stages.html.guard import TOO_DEEP, TOO_MANY_ELEMENTS, Limits, crowded, refusal
 from cleanpipe_stages.html.tags import Bytes, Tags, views
@@ -33,6 +34,12 @@ class HtmlScrub(Stage):
     name: ClassVar[str] = "html_scrub"
     reads: ClassVar[frozenset[str]] = frozenset({col.MARKUP, col.MEDIA_TYPE})
     writes: ClassVar[Mapping[str, pa.DataType]] = {col.SCRUBBED: pa.large_string()}
+    meanings: ClassVar[Mapping[str, str]] = {
+        "residual_tags": "tags that still stand in texts, as code samples show them",
+        "whole_page": "pages whose main part was too short, so that all but the furniture was taken",
+        "paragraphs_before": "<p> elements of the markup",
+        "paragraphs_after": "blocks between empty lines in the texts; headings and list items are blocks too",
+    }
     reasons: ClassVar[frozenset[str]] = frozenset({TOO_DEEP, TOO_MANY_ELEMENTS, EMPTY, UNPARSABLE})
 
     engine: Literal["resiliparse", "html2text", "trafilatura"] = option(
@@ -52,9 +59,19 @@ class HtmlScrub(Stage):
 
     def check(self) -> None:
         """Raises ConfigError: the engine's package is missing, or a limit cannot work."""
-        if min(self.max_depth, self.max_elements) < 1 or self.fallback < 0:
-            raise ConfigError("`max_depth` and `max_elements` are 1 or more, `fallback` is 0 or more", stage=self.name)
+        within(self.name, "max_depth", self.max_depth, 1)
+        within(self.name, "max_elements", self.max_elements, 1)
+        within(self.name, "fallback", self.fallback, 0)
         self._engine()
+
+    def in_words(self) -> str:
+        """With the engine and the limits of the markup."""
+        main = "the main content" if self.engine != "resiliparse" or self.main_content else "all visible text"
+        main = "all text" if self.engine == "html2text" else main
+        return (
+            f"Takes {main} out of HTML by {self.engine}; pages nested deeper than {self.max_depth:,}, with more than "
+            f"{self.max_elements:,} opening tags, or without text go; other records pass as they are."
+        )
 
     def _engine(self) -> engines.Engine:
         if self.engine == "html2text":

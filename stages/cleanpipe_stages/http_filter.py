@@ -7,7 +7,7 @@ only a type.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar, Literal
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from cleanpipe import batch as col
 from cleanpipe.errors import ConfigError
-from cleanpipe.stage import Outcome, Stage, Step, option
+from cleanpipe.stage import Judge, Outcome, Stage, Step, option
 
 NOT_HTTP, UNREADABLE_STATUS, BAD_STATUS, BAD_TYPE = "not_http", "unreadable_status", "bad_status", "bad_type"
 
@@ -56,31 +56,54 @@ class HttpFilter(Stage):
             if kind != kind.lower().partition(";")[0].strip() or kind.count("/") != 1:
                 raise ConfigError(f"types: {kind!r} is no lower-case media type without parameters", stage=self.name)
 
-    def open(self) -> Step:
-        """Raises ConfigError as ``check`` does."""
-        self.check()
+    def in_words(self) -> str:
+        """Statuses and types that are kept, as they are set."""
+        status = ", ".join(map(str, self.statuses))
+        which = "type by declared, identified and sniffed type" if self.type_from == "table" else "declared type"
+        return (
+            f"Keeps HTTP responses of status {status} whose {which} is {' or '.join(self.types)}; WET records have "
+            "neither and pass."
+        )
+
+    def judge(self) -> Judge:
+        """All that is judged stands in the ledger."""
         statuses, types = pa.array(self.statuses, pa.int16()), pa.array(self.types, pa.string())
         judged = col.MEDIA_TYPE if self.type_from == "table" else col.DECLARED_TYPE
 
-        def step(batch: pa.RecordBatch) -> Outcome:
-            kind, status, http = (batch.column(n) for n in (col.RECORD_TYPE, col.HTTP_STATUS, col.IS_HTTP))
-            wet = pc.fill_null(pc.equal(kind, "conversion"), False)
-            # a resource is judged by status only where it brings an HTTP block after all
-            bare = pc.and_(pc.fill_null(pc.equal(kind, "resource"), False), pc.invert(pc.fill_null(http, False)))
-            no_status = pc.or_(wet, bare)
+        def judge(rows: pa.RecordBatch) -> pa.Array:
+            kind, status, http = (rows.column(n) for n in (col.RECORD_TYPE, col.HTTP_STATUS, col.IS_HTTP))
+            wet, no_status = _not_asked(kind, http)
             wrong: Mapping[str, pa.Array] = {
                 NOT_HTTP: pc.and_(pc.invert(pc.fill_null(http, True)), pc.invert(no_status)),
                 UNREADABLE_STATUS: pc.and_(pc.is_null(status), pc.invert(no_status)),
                 BAD_STATUS: pc.and_(pc.invert(pc.is_in(status, statuses)), pc.invert(no_status)),
-                BAD_TYPE: pc.and_(pc.invert(pc.is_in(batch.column(judged), types)), pc.invert(wet)),
+                BAD_TYPE: pc.and_(pc.invert(pc.is_in(rows.column(judged), types)), pc.invert(wet)),
             }
             names = [pa.scalar(n) for n in wrong]
             cases = pa.StructArray.from_arrays([_whole(w) for w in wrong.values()], names=list(wrong))
-            drops = pc.case_when(cases, *names, pa.scalar(None, pa.string()))
+            return pc.case_when(cases, *names, pa.scalar(None, pa.string()))
+
+        return Judge(self.reads, frozenset(f.name for f in fields(self)), judge)
+
+    def open(self) -> Step:
+        """Raises ConfigError as ``check`` does."""
+        self.check()
+        judge = self.judge().judge
+
+        def step(batch: pa.RecordBatch) -> Outcome:
+            wet, no_status = _not_asked(batch.column(col.RECORD_TYPE), batch.column(col.IS_HTTP))
             facts = {"status_not_applicable": _count(no_status), "type_not_applicable": _count(wet)}
-            return Outcome(batch, drops=drops, skipped=wet, facts=facts)
+            return Outcome(batch, drops=judge(batch), skipped=wet, facts=facts)
 
         return step
+
+
+def _not_asked(kind: pa.Array, http: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Rows without a type to judge, and rows without a status."""
+    wet = pc.fill_null(pc.equal(kind, "conversion"), False)
+    # a resource is judged by status only where it brings an HTTP block after all
+    bare = pc.and_(pc.fill_null(pc.equal(kind, "resource"), False), pc.invert(pc.fill_null(http, False)))
+    return wet, pc.or_(wet, bare)
 
 
 def _whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:

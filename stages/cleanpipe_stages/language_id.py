@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cleanpipe import batch as col
 from cleanpipe.errors import ConfigError
-from cleanpipe.stage import Outcome, Stage, Step, option
+from cleanpipe.stage import Cut, Judge, Outcome, Stage, Step, option
+from cleanpipe_stages._checks import not_empty, within
+from cleanpipe_stages.lid.judge import LOW_CONFIDENCE, NO_TEXT, OTHER_LANGUAGE, limit_cuts, limit_words, verdicts
 from cleanpipe_stages.lid.line import line_of
-from cleanpipe_stages.lid.model import KNOWN, UNDETERMINED, digest, find_model, load
-
-OTHER_LANGUAGE, LOW_CONFIDENCE, NO_TEXT = "other_language", "low_confidence", "no_text"
+from cleanpipe_stages.lid.model import KNOWN, digest, find_model, load
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +48,11 @@ class LanguageId(Stage):
 
     def check(self) -> None:
         """Raises ConfigError: model unreadable, unknown or not the required one, thresholds impossible."""
+        not_empty(self.name, "languages", self.languages)
+        within(self.name, "chars", self.chars, 1)
+        single = {f"thresholds.{language}": t for language, t in self.thresholds.items()}
+        for option_name, score in {"threshold": 0.0 if self.threshold is None else self.threshold, **single}.items():
+            within(self.name, option_name, score, 0, 1)
         path = find_model(self.model)
         known = KNOWN.get(digest(path))
         name = known.name if known else path.name
@@ -66,11 +70,6 @@ class LanguageId(Stage):
                 "set language_id.threshold to a score measured with it",
                 stage=self.name,
             )
-        given = [*self.thresholds.values(), *([] if self.threshold is None else [self.threshold])]
-        if not self.languages or self.chars < 1 or any(not 0 <= t <= 1 for t in given):
-            raise ConfigError(
-                "`languages` names one at least, `chars` is 1 or more, thresholds are 0..1", stage=self.name
-            )
         if extra := sorted(set(self.thresholds) - set(self.languages)):
             raise ConfigError(f"thresholds names {extra[0]!r}, which `languages` does not keep", stage=self.name)
 
@@ -84,20 +83,35 @@ class LanguageId(Stage):
         common = self.threshold if self.threshold is not None else known.threshold if known else 1.0
         return {x: round(self.thresholds.get(x, common), 6) for x in self.languages}
 
+    def in_words(self) -> str:
+        """With the wanted languages and their thresholds."""
+        return f"Keeps documents whose best language is {limit_words(self.limits())}."
+
+    def cuts(self) -> Sequence[Cut]:
+        """One for each wanted language."""
+        return limit_cuts(self.limits(), frozenset(self.thresholds))
+
+    def judge(self) -> Judge:
+        """By label and score."""
+        limits = self.limits()
+
+        def judge(rows: pa.RecordBatch) -> pa.Array:
+            return verdicts(rows.column(col.LANGUAGE), rows.column(col.LANGUAGE_ID_SCORE), limits)
+
+        return Judge(frozenset(self.scores), frozenset({"languages", "threshold", "thresholds"}), judge)
+
     def open(self) -> Step:
         """Raises ConfigError as ``check`` does, or if the model is damaged."""
         self.check()
-        predict, limits, chars = load(find_model(self.model)), self.limits(), self.chars
+        predict, judge, chars = load(find_model(self.model)), self.judge().judge, self.chars
 
         def step(batch: pa.RecordBatch) -> Outcome:
             heads = pc.utf8_slice_codeunits(batch.column(col.TEXT), 0, chars).to_pylist()
             guesses = predict([line_of(t or "", chars) for t in heads])
-            labels = pa.array([label for label, _ in guesses], pa.string())
-            scores = np.array([score for _, score in guesses], np.float64)
-            limit = np.array([limits.get(label, np.inf) for label, _ in guesses], np.float64)
-            silent = np.array([label == UNDETERMINED for label, _ in guesses], bool)
-            reasons = np.where(silent, NO_TEXT, np.where(np.isinf(limit), OTHER_LANGUAGE, LOW_CONFIDENCE))
-            drops = pa.array(reasons.tolist(), pa.string(), mask=scores >= limit)
-            return Outcome(batch, drops=drops, scores={col.LANGUAGE: labels, col.LANGUAGE_ID_SCORE: pa.array(scores)})
+            scores = {
+                col.LANGUAGE: pa.array([label for label, _ in guesses], pa.string()),
+                col.LANGUAGE_ID_SCORE: pa.array([score for _, score in guesses], pa.float64()),
+            }
+            return Outcome(batch, drops=judge(pa.RecordBatch.from_pydict(scores)), scores=scores)
 
         return step

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -12,14 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cleanpipe import batch as col
-from cleanpipe.errors import ConfigError
-from cleanpipe.stage import Outcome, Stage, Step, option
+from cleanpipe.stage import Cut, Judge, Outcome, Stage, Step, option
+from cleanpipe_stages._checks import not_empty, within
 from cleanpipe_stages.html.paragraphs import first_paragraphs
 from cleanpipe_stages.html.tags import views
 from cleanpipe_stages.lid.line import letters, line_of
 from cleanpipe_stages.lid.model import find_model, load
 
 OTHER_LANGUAGE = "other_language"
+LETTERS = "language_preview_letters"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +29,8 @@ class LanguagePreview(Stage):
 
     Drops a page only where its best label is not wanted, has at least ``confidence``, and stands on at least
     ``letters`` letters; ``language_id`` decides about the rest after scrubbing. Scores: ``language_preview`` ("und"
-    where no paragraph has a letter) and ``language_preview_score``, that label's score, 0..1.
+    where no paragraph has a letter), ``language_preview_score``, that label's score, 0..1, and
+    ``language_preview_letters``, how many letters it stands on.
     """
 
     name: ClassVar[str] = "language_preview"
@@ -36,7 +38,10 @@ class LanguagePreview(Stage):
     scores: ClassVar[Mapping[str, pa.DataType]] = {
         col.LANGUAGE_PREVIEW: pa.string(),
         col.LANGUAGE_PREVIEW_SCORE: pa.float64(),
+        LETTERS: pa.int32(),
     }
+    ledger_only: ClassVar[frozenset[str]] = frozenset(scores)
+    meanings: ClassVar[Mapping[str, str]] = {LETTERS: "letters in the paragraphs that language_preview judged"}
     reasons: ClassVar[frozenset[str]] = frozenset({OTHER_LANGUAGE})
 
     languages: tuple[str, ...] = option(
@@ -58,20 +63,54 @@ class LanguagePreview(Stage):
     def check(self) -> None:
         """Raises ConfigError: model unreadable, or options that cannot work."""
         find_model(self.model)
-        if not self.languages or self.chars < 1 or self.letters < 1 or not 0.5 <= self.confidence <= 1:
-            raise ConfigError(
-                "`languages` names one at least, `chars` and `letters` are 1 or more, `confidence` is 0.5..1",
-                stage=self.name,
-            )
+        not_empty(self.name, "languages", self.languages)
+        within(self.name, "chars", self.chars, 1)
+        within(self.name, "letters", self.letters, 1)
+        within(self.name, "confidence", self.confidence, 0.5, 1)
 
     def models(self) -> Mapping[str, Path]:
         """The one fastText file."""
         return {self.name: find_model(self.model)}
 
+    def in_words(self) -> str:
+        """With the languages, the confidence and the letters in force."""
+        languages, sure = " or ".join(self.languages), f"{round(self.confidence, 6):g}"
+        return (
+            f"Drops HTML pages whose first paragraphs, of at least {self.letters:,} letters, are in another language "
+            f"than {languages} with a score of at least {sure}; other records pass."
+        )
+
+    def cuts(self) -> Sequence[Cut]:
+        """The confidence and the letters; a page goes that keeps neither."""
+        page = f"HTML pages whose best label is not {' or '.join(self.languages)}"
+        sure = f"{page}, with a score of at least {round(self.confidence, 6):g}"
+        return (
+            Cut(
+                col.LANGUAGE_PREVIEW_SCORE, "<", round(self.confidence, 6), "confidence", OTHER_LANGUAGE,
+                f"{page}, with at least {self.letters:,} letters",
+            ),
+            Cut(LETTERS, "<", self.letters, "letters", OTHER_LANGUAGE, sure),
+        )  # fmt: skip
+
+    def judge(self) -> Judge:
+        """By label, score and letters; rows without a label were not asked."""
+        wanted, confidence = pa.array(self.languages, pa.string()), round(self.confidence, 6)
+        reason, none = pa.scalar(OTHER_LANGUAGE), pa.scalar(None, pa.string())
+
+        def judge(rows: pa.RecordBatch) -> pa.Array:
+            label, score, letters = (
+                rows.column(n) for n in (col.LANGUAGE_PREVIEW, col.LANGUAGE_PREVIEW_SCORE, LETTERS)
+            )
+            other = pc.and_(pc.is_valid(label), pc.invert(pc.is_in(label, wanted)))
+            sure = pc.and_(pc.greater_equal(score, confidence), pc.greater_equal(letters, self.letters))
+            return pc.if_else(pc.and_(other, pc.fill_null(sure, False)), reason, none)
+
+        return Judge(frozenset(self.scores), frozenset({"languages", "confidence", "letters"}), judge)
+
     def open(self) -> Step:
         """Raises ConfigError as ``check`` does, or if the model is damaged."""
         self.check()
-        predict, wanted, chars = load(find_model(self.model)), frozenset(self.languages), self.chars
+        predict, judge, chars = load(find_model(self.model)), self.judge().judge, self.chars
         html_types = pa.array(sorted(col.HTML_TYPES))
 
         def step(batch: pa.RecordBatch) -> Outcome:
@@ -80,23 +119,15 @@ class LanguagePreview(Stage):
             places = np.flatnonzero(html.to_numpy(zero_copy_only=False))
             lines = [line_of(first_paragraphs(view(n).data, chars), chars) for n in places.tolist()]
             guesses = predict(lines)
-            drop = [
-                OTHER_LANGUAGE
-                if label not in wanted and score >= self.confidence and letters(line) >= self.letters
-                else None
-                for (label, score), line in zip(guesses, lines, strict=True)
-            ]
             row = np.full(batch.num_rows, -1)
             row[places] = np.arange(len(lines))
-            rows = pa.array(row, mask=row < 0)
-            return Outcome(
-                batch,
-                drops=pa.array(drop, pa.string()).take(rows),
-                scores={
-                    col.LANGUAGE_PREVIEW: pa.array([label for label, _ in guesses], pa.string()).take(rows),
-                    col.LANGUAGE_PREVIEW_SCORE: pa.array([score for _, score in guesses], pa.float64()).take(rows),
-                },
-                skipped=pc.invert(html),
-            )
+            found = {
+                col.LANGUAGE_PREVIEW: pa.array([label for label, _ in guesses], pa.string()),
+                col.LANGUAGE_PREVIEW_SCORE: pa.array([score for _, score in guesses], pa.float64()),
+                LETTERS: pa.array(map(letters, lines), pa.int32(), size=len(lines)),
+            }
+            scores = {name: values.take(pa.array(row, mask=row < 0)) for name, values in found.items()}
+            drops = judge(pa.RecordBatch.from_pydict(scores))
+            return Outcome(batch, drops=drops, scores=scores, skipped=pc.invert(html))
 
         return step

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from cleanpipe import batch as col
-from cleanpipe.errors import ConfigError
 from cleanpipe.stage import Outcome, Stage, Step, option
+from cleanpipe_stages._checks import one_of, within
 from cleanpipe_stages.dedup.bands import BAND_KEYS, BAND_KEYS_TYPE, SHINGLES, Layout, band_keys, to_arrow
 from cleanpipe_stages.dedup.characters import flags
 from cleanpipe_stages.dedup.shingles import CHARACTERS, WORDS, shingle_sets
@@ -32,6 +32,7 @@ class MinhashSign(Stage):
     reads: ClassVar[frozenset[str]] = frozenset({col.TEXT})
     writes: ClassVar[Mapping[str, pa.DataType]] = {BAND_KEYS: BAND_KEYS_TYPE}
     scores: ClassVar[Mapping[str, pa.DataType]] = {SHINGLES: pa.int32()}
+    meanings: ClassVar[Mapping[str, str]] = {SHINGLES: "distinct shingles of the text"}
 
     bands: int = option(
         16,
@@ -50,10 +51,18 @@ class MinhashSign(Stage):
     seed: int = option(1, "picks the hash functions")
     scheme: str = option("cleanpipe", "cleanpipe, or datasketch: signatures as datasketch.MinHash makes them (slow)")
 
+    def in_words(self) -> str:
+        """With the numbers of the signature."""
+        return (
+            f"Signs each document by {self.bands} keys of {self.rows} MinHash values of its shingles, {self.ngram} "
+            f"words or, in scripts without blanks, {self.characters} characters each; pairs that share a key meet."
+        )
+
     def open(self) -> Step:
         """Raises ConfigError for impossible numbers, an unknown scheme, or datasketch asked for and not installed."""
-        if self.scheme not in SCHEMES:
-            raise ConfigError(f"scheme is one of {', '.join(SCHEMES)}, not {self.scheme!r}", stage=self.name)
+        one_of(self.name, "scheme", self.scheme, SCHEMES)
+        for name in ("bands", "rows", "ngram", "characters"):
+            within(self.name, name, getattr(self, name), 1, 255)
         layout = Layout.of(
             bands=self.bands, rows=self.rows, words=self.ngram, characters=self.characters,
             scheme=self.scheme, seed=self.seed,

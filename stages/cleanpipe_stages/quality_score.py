@@ -5,7 +5,7 @@ Every figure is written for every row and rounded before it judges. The cut-offs
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,8 +15,19 @@ import pyarrow as pa
 
 from cleanpipe import batch as col
 from cleanpipe.errors import ConfigError
-from cleanpipe.stage import Outcome, Stage, Step, option, rounded
-from cleanpipe_stages.quality.judge import FIGURES, REASONS, Limits, fails, figures_of
+from cleanpipe.stage import Cut, Judge, Outcome, Stage, Step, option, rounded
+from cleanpipe_stages._checks import one_of, within
+from cleanpipe_stages.quality import limits as tell
+from cleanpipe_stages.quality.judge import (
+    FIGURES,
+    MEANINGS,
+    REASONS,
+    Limits,
+    fails,
+    figures_of,
+    first_reason,
+    judge_ledger,
+)
 from cleanpipe_stages.quality.perplexity import LIMITS, SHIPPED, load_perplexity
 
 ENGINES = ("ngram", "mlm", "off")
@@ -36,6 +47,7 @@ class QualityScore(Stage):
     reads: ClassVar[frozenset[str]] = frozenset({col.TEXT})
     reads_optional: ClassVar[frozenset[str]] = frozenset({col.LANGUAGE})
     scores: ClassVar[Mapping[str, pa.DataType]] = dict.fromkeys((col.PERPLEXITY, *FIGURES), pa.float64())
+    meanings: ClassVar[Mapping[str, str]] = MEANINGS
     reasons: ClassVar[frozenset[str]] = frozenset(REASONS)
 
     perplexity: str = option("ngram", "engine: ngram (KenLM), mlm (nothing is measured yet), or off")
@@ -61,23 +73,37 @@ class QualityScore(Stage):
 
     def check(self) -> None:
         """Raises ConfigError for an unknown engine, limits that nothing passes, or limits of another model."""
-        if self.perplexity not in ENGINES:
-            raise ConfigError(f"perplexity = {self.perplexity!r}: choose one of {', '.join(ENGINES)}", stage=self.name)
+        one_of(self.name, "perplexity", self.perplexity, ENGINES)
         if self.model and self.perplexity == "ngram" and None in (self.min_perplexity, self.max_perplexity):
             raise ConfigError(
                 "the perplexity limits belong to the shipped model: with `model`, set min_perplexity and "
                 "max_perplexity measured with it (0 switches one off)", stage=self.name,
             )  # fmt: skip
-        limits = self.limits()
-        pairs = [(limits.min_entropy, limits.max_entropy), (limits.min_perplexity, limits.max_perplexity)]
-        if min(vars(limits).values()) < 0 or self.chars < 1 or any(0 < high <= low for low, high in pairs):
-            raise ConfigError("limits are 0 (off) or more, `chars` 1 or more, max_ above min_", stage=self.name)
+        within(self.name, "chars", self.chars, 1)
+        tell.check(self.name, self.limits())
 
     def limits(self) -> Limits:
         """The limits in force, the shipped model's where none are given."""
         values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(Limits)}
         own: dict[str, Any] = {"min_perplexity": LIMITS[0], "max_perplexity": LIMITS[1]}
-        return Limits(**{k: own[k] if v is None else v for k, v in values.items()})
+        values |= {k: v for k, v in own.items() if values[k] is None}
+        values |= {k: round(v, 6) for k, v in values.items() if isinstance(v, float)}
+        return Limits(**values)
+
+    def in_words(self) -> str:
+        """With every limit that is on."""
+        return tell.in_words(self.limits())
+
+    def cuts(self) -> Sequence[Cut]:
+        """Every limit that is on."""
+        return tell.cuts(self.limits())
+
+    def judge(self) -> Judge:
+        """By the scores, the language and the length (``chars_out``)."""
+        limits, assumed = self.limits(), self.assume_language
+        columns = frozenset({*self.scores, col.LANGUAGE, col.CHARS_OUT})
+        options = frozenset(f.name for f in fields(Limits))
+        return Judge(columns, options, lambda rows: judge_ledger(rows, limits, assumed))
 
     def models(self) -> Mapping[str, Path]:
         """The n-gram model, by its language. Raises ConfigError where it is no file."""
@@ -102,9 +128,9 @@ class QualityScore(Stage):
             figures = np.array([figures_of(t) for t in texts], np.float64).reshape(-1, len(FIGURES))
             scores = dict(zip(FIGURES, rounded(figures).T, strict=True))
             scores[col.PERPLEXITY] = rounded(np.array([np.nan if p is None else p for p in found], np.float64))
-            failed = fails(np.array([len(t) for t in texts], np.int64), languages, scores, limits)
+            lengths = np.array([len(t) for t in texts], np.int64)
+            failed = fails(lengths, pa.array(languages, pa.string()), scores, limits)
             table = np.array([failed[reason] for reason in REASONS])
-            drops = [REASONS[i] if n else None for i, n in zip(table.argmax(axis=0), table.sum(axis=0), strict=True)]
             facts = {f"failed_{reason}": int(flags.sum()) for reason, flags in failed.items()}
             alone = table.sum(axis=0) == 1
             facts |= {f"alone_{reason}": int((flags & alone).sum()) for reason, flags in failed.items()}
@@ -112,7 +138,7 @@ class QualityScore(Stage):
                 facts["perplexity_not_measured"] = found.count(None)
             return Outcome(
                 batch,
-                drops=pa.array(drops, pa.string()),
+                drops=first_reason(failed),
                 scores={name: pa.array(v, pa.float64(), mask=np.isnan(v)) for name, v in scores.items()},
                 facts=facts,
             )

@@ -15,6 +15,10 @@ from cleanpipe.errors import StageContractError
 from cleanpipe.stage import Outcome, Stage, Step, TextRule, option
 from cleanpipe.text.normalise import NEVER, WHITESPACE_RULES, normalise, odd_characters, whitespace_rule
 
+_WHITE_WORDS = {
+    "space": "each run is one space",
+    "paragraphs": "lines, empty lines and indentation stay, runs of blanks are one space",
+}
 _BAD_WHITE = {"space": ("\t", "\n", "  "), "paragraphs": (" \n", "\t\n", "\n\n\n")}
 
 
@@ -35,6 +39,14 @@ class Utf8Normalize(Stage):
         f"one of {', '.join(WHITESPACE_RULES)}: keep lines, empty lines and indentation; or one space for each run",
         source="paragraphs carry meaning for a language model; the literal rule is space",
     )
+
+    def in_words(self) -> str:
+        """With the white-space rule."""
+        white = _WHITE_WORDS.get(self.whitespace, self.whitespace)
+        return (
+            "Proves that every row is valid NFC text without NUL and invisible controls, as the repairs left it before "
+            f"any stage read it; white space: {white}."
+        )
 
     def text_rule(self) -> TextRule:
         """``cleanpipe.text.normalise.normalise`` with this stage's white-space rule. Raises ConfigError."""

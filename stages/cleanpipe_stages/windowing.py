@@ -14,6 +14,7 @@ from cleanpipe import batch as col
 from cleanpipe.errors import ConfigError
 from cleanpipe.stage import Outcome, Stage, Step, option
 from cleanpipe.text.graphemes import REACH, Clusters
+from cleanpipe_stages._checks import within
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,13 @@ class Windowing(Stage):
     size: int = option(2048, "code points in a window, at most", source="the literal rules")
     overlap: int = option(512, "code points that a window repeats of the one before", source="the literal rules")
 
+    def in_words(self) -> str:
+        """With size and overlap."""
+        return (
+            f"Cuts documents of more than {self.size:,} code points into windows of at most {self.size:,}, each "
+            f"repeating {self.overlap:,} of the one before, at edges that leave grapheme clusters whole."
+        )
+
     def open(self) -> Step:
         """Check that the options keep the laws: both edges may move, and must not meet or pass each other."""
         least = 2 * REACH
@@ -44,8 +52,7 @@ class Windowing(Stage):
                 f"size - overlap must be at least {least}",
                 stage=self.name,
             )
-        if self.size > 1 << 24:
-            raise ConfigError(f"size = {self.size:,}: at most {1 << 24:,} code points", stage=self.name)
+        within(self.name, "size", self.size, 2 * least, 1 << 24)
         return self._step
 
     def _step(self, batch: pa.RecordBatch) -> Outcome:

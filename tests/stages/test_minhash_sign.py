@@ -82,7 +82,7 @@ def test_datasketch_keys_are_equal_where_its_signatures_are() -> None:
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        ({"scheme": "simhash"}, "scheme is one of"),
+        ({"scheme": "simhash"}, "scheme = 'simhash': choose one of"),
         ({"bands": 0}, "bands"),
         ({"rows": 300}, "rows"),
         ({"ngram": 0}, "ngram"),

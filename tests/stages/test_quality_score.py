@@ -266,10 +266,10 @@ def test_facts_tell_joint_failures_from_lone_ones():
         ({"model": "x.binary"}, "belong to the shipped model"),
         ({"model": "x.binary", "min_perplexity": 0.0}, "belong to the shipped model"),
         ({"model": "x.binary", "min_perplexity": 0.0, "max_perplexity": 0.0}, "model file not found: x.binary"),
-        ({"min_entropy": -1.0}, "limits are 0"),
-        ({"min_entropy": 6.0}, "max_ above min_"),
-        ({"max_perplexity": 5.0}, "max_ above min_"),
-        ({"chars": 0}, "`chars` 1 or more"),
+        ({"min_entropy": -1.0}, "min_entropy = -1.0: it must be 0 or more"),
+        ({"min_entropy": 6.0}, "max_entropy = 5.8: it must be above min_entropy = 6.0"),
+        ({"max_perplexity": 5.0}, "max_perplexity = 5.0: it must be above min_perplexity = "),
+        ({"chars": 0}, "chars = 0: it must be 1 or more"),
     ],
 )
 def test_options_that_cannot_work(options, message):

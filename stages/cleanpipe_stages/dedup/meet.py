@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from cleanpipe import batch as col
 from cleanpipe.exchange import Exchange, Meeting, Part
+from cleanpipe_stages.dedup.again import READS, verdicts
 from cleanpipe_stages.dedup.bands import BAND_KEYS, SHINGLES, Layout
 from cleanpipe_stages.dedup.buckets import Buckets, collect, key_columns, layout_of
-from cleanpipe_stages.dedup.order import Documents, Ints, arrange, identifiers
+from cleanpipe_stages.dedup.order import Documents, Ints, arrange
+from cleanpipe_stages.dedup.replay import Limits
 from cleanpipe_stages.dedup.stars import Stars, Tally, stars
+from cleanpipe_stages.dedup.verdict import COMPONENT, COMPONENT_TYPE, DUPLICATE, EXACT, NEAR, Verdict
 from cleanpipe_stages.dedup.verify import SetStore
 
-DUPLICATE = "duplicate"
-EXACT, NEAR = "exact_duplicate", "near_duplicate"
-_NONE, _EXACT, _NEAR = 0, 1, 2
+__all__ = ["COMPONENT", "COMPONENT_TYPE", "DUPLICATE", "EXACT", "NEAR", "NearDuplicates"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,17 +42,28 @@ class NearDuplicates(Exchange):
         col.KEPT_DOC_ID: col.ID,
         col.JACCARD: pa.float64(),
         DUPLICATE: pa.string(),
+        COMPONENT: COMPONENT_TYPE,
     }
 
     threshold: float = 0.85
     hot_bucket: int = 64
     cache: int = 64 << 20
 
+    def again_reads(self) -> frozenset[str]:
+        """Who each document is, its place in the order, and what the meeting said of it."""
+        return READS
+
+    def again(self, rows: Part, before: Exchange) -> pa.Array | None:
+        """See ``Exchange.again``; None where another kind of exchange was before."""
+        if not isinstance(before, NearDuplicates):
+            return None
+        return verdicts(rows, Limits(self.threshold, self.hot_bucket, before.threshold, before.hot_bucket))
+
     def meet(self, parts: Sequence[Part]) -> Meeting:
         """Decide over all parts. Raises ConfigError if they were signed with unlike options."""
         documents = arrange(parts)
         layout, present = layout_of(parts)
-        verdict = _Verdict(documents)
+        verdict = Verdict(documents)
         facts: dict[str, object] = {"documents": len(documents), "threshold": self.threshold}
         tally, buckets = Tally(), None
         if layout is not None:
@@ -62,7 +73,7 @@ class NearDuplicates(Exchange):
             found = self._stars(parts, documents, places, buckets, layout)
             verdict.near(ranks, found)
             tally = found.tally
-        facts |= verdict.facts() | self._facts(tally, buckets, layout)
+        facts |= verdict.facts(parts) | self._facts(tally, buckets, layout)
         return Meeting(verdict.tables(parts), facts)
 
     def _stars(
@@ -121,65 +132,3 @@ def _measured(tally: Tally, layout: Layout) -> dict[str, object]:
 
 def _expected(jaccard: float, layout: Layout) -> float:
     return float(layout.bands * jaccard**layout.rows / layout.candidate_share(jaccard))
-
-
-class _Verdict:
-    """The answer, by rank: which kind of duplicate, the rank that stands for it, the Jaccard index."""
-
-    def __init__(self, documents: Documents) -> None:
-        self._documents = documents
-        ranks = np.arange(len(documents))
-        self._kind = np.where(documents.first == ranks, _NONE, _EXACT).astype(np.int8)
-        self._keeper = documents.first.copy()
-        self._jaccard = np.where(self._kind == _EXACT, 1.0, np.nan)
-
-    def near(self, ranks: Ints, found: Stars) -> None:
-        """Nodes that go take the whole of their exact group with them. ranks: of the nodes."""
-        gone = np.flatnonzero(found.keeper >= 0)
-        keeper = np.full(len(self._documents), -1, dtype=np.int64)
-        keeper[ranks[gone]] = ranks[found.keeper[gone]]
-        jaccard = np.full(len(self._documents), np.nan)
-        jaccard[ranks[gone]] = found.jaccard[gone]
-        fallen = keeper[self._documents.first] >= 0
-        first = self._documents.first[fallen]
-        self._kind[fallen], self._keeper[fallen], self._jaccard[fallen] = _NEAR, keeper[first], jaccard[first]
-
-    def facts(self) -> dict[str, object]:
-        exact = np.bincount(self._documents.first, minlength=1)
-        sizes = np.bincount(self._keeper[self._kind != _NONE], minlength=1)
-        clusters: dict[str, int] = {}
-        for size in (np.sort(sizes[sizes > 0]) + 1).tolist():
-            name = str(size) if size <= 8 else f"{1 << (size.bit_length() - 1)}-{(2 << (size.bit_length() - 1)) - 1}"
-            clusters[name] = clusters.get(name, 0) + 1
-        return {
-            "exact_groups": int(np.count_nonzero(exact > 1)),
-            "exact_duplicates": int(np.count_nonzero(self._kind == _EXACT)),
-            "near_duplicates": int(np.count_nonzero(self._kind == _NEAR)),
-            "cluster_sizes": clusters,
-        }
-
-    def tables(self, parts: Sequence[Part]) -> list[pa.Table]:
-        """One table a part, row for row."""
-        documents, count = self._documents, len(self._documents)
-        ids = np.concatenate([np.zeros((0, 16), np.uint8), *(identifiers(p.column(col.DOC_ID)) for p in parts)])
-        kind, jaccard = np.zeros(count, dtype=np.int8), np.zeros(count)
-        stands = np.zeros(count, dtype=np.int64)
-        kind[documents.places], jaccard[documents.places] = self._kind, self._jaccard
-        stands[documents.places] = documents.places[self._keeper]
-        names = pa.array([None, EXACT, NEAR], pa.string())
-        tables = []
-        for first, last in zip(documents.starts[:-1].tolist(), documents.starts[1:].tolist(), strict=True):
-            stays = kind[first:last] == _NONE
-            columns = {
-                col.KEPT_DOC_ID: _ids(ids[stands[first:last]], stays),
-                col.JACCARD: pa.array(jaccard[first:last], mask=stays),
-                DUPLICATE: names.take(pa.array(kind[first:last])),
-            }
-            tables.append(pa.table(columns))
-        return tables
-
-
-def _ids(values: npt.NDArray[np.uint8], absent: npt.NDArray[np.bool_]) -> pa.Array:
-    valid = pa.py_buffer(np.packbits(~absent, bitorder="little"))
-    data = pa.py_buffer(np.ascontiguousarray(values))
-    return pa.Array.from_buffers(col.ID, len(absent), [valid, data], int(absent.sum()))

@@ -42,9 +42,11 @@ def arrange(parts: Sequence[Part]) -> Documents:
     starts = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum([part.rows for part in parts], dtype=np.int64)))
     lengths = np.concatenate([np.zeros(0, dtype=np.int64), *(_integers(part.column(col.LENGTH)) for part in parts)])
     ids = _gather(parts, col.DOC_ID)
-    keys = (ids[1], ids[0], _addresses(parts), _dates(parts), -lengths)
+    urls = np.concatenate([np.zeros(0, dtype=np.uint64), *(addresses(part.column(col.URL)) for part in parts)])
+    captured = np.concatenate([np.zeros(0, dtype=np.int64), *(dates(part.column(col.DATE)) for part in parts)])
+    keys = (ids[1], ids[0], urls, captured, -lengths)
     places = np.lexsort(keys)  # keep priority; equal ids cannot be, and would go by place
-    del ids, keys
+    del ids, keys, urls, captured
     content = _gather(parts, col.CONTENT_ID, instead=col.DOC_ID)[:, places]
     by_content = np.lexsort((content[1], content[0]))  # stable: inside a group the ranks ascend
     content = content[:, by_content]
@@ -66,24 +68,32 @@ def identifiers(column: pa.ChunkedArray) -> npt.NDArray[np.uint8]:
     return np.concatenate(pieces)
 
 
-def _dates(parts: Sequence[Part]) -> Ints:
+def dates(column: pa.ChunkedArray) -> Ints:
     """Seconds since 1970 of each capture; an unknown one is the latest."""
-    latest = np.iinfo(np.int64).max
-    columns = (part.column(col.DATE).cast(pa.int64()).fill_null(latest) for part in parts)
-    return np.concatenate([np.zeros(0, dtype=np.int64), *(np.asarray(c.to_numpy()) for c in columns)])
+    return np.asarray(column.cast(pa.int64()).fill_null(np.iinfo(np.int64).max).to_numpy())
 
 
-def _addresses(parts: Sequence[Part]) -> npt.NDArray[np.uint64]:
+def addresses(column: pa.ChunkedArray | pa.Array) -> Words:
     """A 64-bit hash of each URL: a total order of few bytes."""
-    out = np.empty(sum(part.rows for part in parts), dtype=np.uint64)
+    out = np.empty(len(column), dtype=np.uint64)
     place = 0
-    for part in parts:
-        for chunk in part.column(col.URL).chunks:
-            for url in chunk.to_pylist():
-                digest = hashlib.blake2b((url or "").encode(), digest_size=8).digest()
-                out[place] = int.from_bytes(digest, "big")
-                place += 1
+    for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+        for url in chunk.to_pylist():
+            digest = hashlib.blake2b((url or "").encode(), digest_size=8).digest()
+            out[place] = int.from_bytes(digest, "big")
+            place += 1
     return out
+
+
+def words_of(column: pa.ChunkedArray | pa.Array, half: int = 0) -> tuple[Words, npt.NDArray[np.bool_]]:
+    """Eight bytes of each value of a column of ids (of 8 or 16 bytes), the first or the second; and which are there."""
+    words = [np.zeros(0, dtype=np.uint64)]
+    for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+        if len(chunk):
+            width = chunk.type.byte_width // 8
+            stored = np.frombuffer(chunk.buffers()[1], dtype=">u8")[width * chunk.offset :]
+            words.append(stored[half : width * len(chunk) : width].astype(np.uint64))
+    return np.concatenate(words), np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
 
 
 def _integers(column: pa.ChunkedArray) -> Ints:

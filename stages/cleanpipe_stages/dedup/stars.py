@@ -32,10 +32,13 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Stars:
-    """keeper: int32 of n, the document that stands for each one that goes, else -1. jaccard: float64, else NaN."""
+    """keeper: int32 of n, the document that stands for each one that goes, else -1. jaccard: float64, else NaN.
+    component: int32 of n, the first document that each one hangs together with through shared keys; -1 where none.
+    """
 
     keeper: npt.NDArray[np.int32]
     jaccard: npt.NDArray[np.float64]
+    component: npt.NDArray[np.int32]
     tally: Tally
 
 
@@ -59,7 +62,7 @@ def stars(buckets: Buckets, sizes: Ints, sets: SetStore, *, threshold: float, ho
         sets.load(walk.needed(batch, at_once))
         for document, component in zip(batch, label[rows[first:last]].tolist(), strict=True):
             walk.visit(document, component)
-    return Stars(walk.keeper, walk.jaccard, walk.tally)
+    return Stars(walk.keeper, walk.jaccard, np.where(np.diff(mine.starts) > 0, label, -1).astype(np.int32), walk.tally)
 
 
 class _Walk:

@@ -1,12 +1,14 @@
-"""Figures of a text against limits: which rules it fails."""
+"""Figures of a text against limits: which rules it fails, and how the rules are told."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from cleanpipe import batch as col
 from cleanpipe_stages.quality.entropy import character_figures
@@ -17,6 +19,12 @@ CORRECTED = "quality_score_entropy_corrected"
 DIGITS = "quality_score_digit_share"
 REPETITION = "quality_score_repetition"
 DEFLATE = "quality_score_deflate_ratio"
+MEANINGS = {
+    CORRECTED: "entropy with the Miller-Madow correction for short texts, bits a character",
+    DIGITS: "digits among the characters that are no blanks, 0 to 1",
+    REPETITION: "characters in lines that stood before, 0 to 1",
+    DEFLATE: "deflated by plain size of the first 4,096 characters",
+}
 FIGURES = (col.ENTROPY, CORRECTED, col.ASCII_SHARE, DIGITS, REPETITION, DEFLATE)
 
 TOO_SHORT, REPETITIVE, MANY_DIGITS, LOW_ASCII = "too_short", "repetitive", "many_digits", "low_ascii"
@@ -57,20 +65,20 @@ def figures_of(text: str) -> tuple[float, ...]:
     return c.entropy, c.corrected, *shares
 
 
-def fails(length: npt.NDArray[np.int64], languages: Sequence[str], scores: Scores, limits: Limits) -> dict[str, Flags]:
+def fails(length: npt.NDArray[np.int64], languages: pa.Array, scores: Scores, limits: Limits) -> dict[str, Flags]:
     """For each of REASONS the rows that fail it; a score that was not measured (NaN) fails nothing.
 
     Args:
         length: code points of each row, [n].
-        languages: language of each row, "" where unknown, n of them.
+        languages: string array, language of each row; null or "" where unknown.
         scores: rounded FIGURES and perplexity, each [n].
         limits: what they are held against.
     """
     judged = length >= limits.judge_from
-    known = [is_latin(x) for x in languages]
     ascii_share = scores[col.ASCII_SHARE]
-    in_latin = judged & np.array([x is True for x in known], np.bool_)
-    letters = in_latin | (judged & np.array([x is None for x in known], np.bool_) & (ascii_share >= _OWN_LETTERS))
+    latin, unknown = _letters(languages)
+    in_latin = judged & latin
+    letters = in_latin | (judged & unknown & (ascii_share >= _OWN_LETTERS))
     entropy = scores[CORRECTED if limits.correct_entropy else col.ENTROPY]
     repeats = _above(scores[REPETITION], limits.max_repetition) | (scores[DEFLATE] < limits.min_deflate_ratio)
     return {
@@ -83,6 +91,30 @@ def fails(length: npt.NDArray[np.int64], languages: Sequence[str], scores: Score
         LOW_PERPLEXITY: judged & (scores[col.PERPLEXITY] < limits.min_perplexity),
         HIGH_PERPLEXITY: judged & _above(scores[col.PERPLEXITY], limits.max_perplexity),
     }
+
+
+def first_reason(failed: Mapping[str, Flags]) -> pa.Array:
+    """The reason of each row: the first of REASONS that it fails, null for one that fails none."""
+    flags = [failed[reason] for reason in REASONS]
+    code = np.select(flags, np.arange(len(REASONS), dtype=np.int8), -1)
+    return pa.array(REASONS, pa.string()).take(pa.array(code, mask=code < 0))
+
+
+def judge_ledger(rows: pa.RecordBatch, limits: Limits, assumed: str) -> pa.Array:
+    """The reasons again, from the ledger's columns. assumed: the language of texts that no stage told it of."""
+    length = np.asarray(pc.fill_null(rows.column(col.CHARS_OUT), 0).to_numpy(zero_copy_only=False))
+    languages = pc.fill_null(rows.column(col.LANGUAGE), assumed)
+    names = (col.PERPLEXITY, *FIGURES)
+    scores = {n: np.asarray(rows.column(n).to_numpy(zero_copy_only=False)) for n in names}  # a null is NaN
+    return first_reason(fails(length, languages, scores, limits))
+
+
+def _letters(languages: pa.Array) -> tuple[Flags, Flags]:
+    """Rows in a language of Latin letters, and rows whose language is unknown."""
+    coded = languages if pa.types.is_dictionary(languages.type) else languages.dictionary_encode()
+    known = [*(is_latin(x) for x in coded.dictionary.to_pylist()), None]
+    at = pc.fill_null(coded.indices, len(known) - 1).to_numpy(zero_copy_only=False)
+    return np.array([x is True for x in known], np.bool_)[at], np.array([x is None for x in known], np.bool_)[at]
 
 
 def _above(values: npt.NDArray[np.float64], limit: float) -> Flags:
