@@ -19,10 +19,13 @@ QUANTILES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
 
 @cache
 def edges() -> npt.NDArray[np.float64]:
-    """Lower edges, ascending; by division and multiplication alone, which every processor rounds alike (log is not)."""
+    """Lower edges, ascending; by division and multiplication alone, which every processor rounds alike (log is not).
+
+    Those beyond 10 have six digits: they can be written down exactly, and asked for in SQL.
+    """
     beyond = [10.0]
     while beyond[-1] < _LIMIT:
-        beyond.append(beyond[-1] * 1.02)
+        beyond.append(float(f"{beyond[-1] * 1.02:.6g}"))
     inside = [i / 100 for i in range(-999, 1000)]
     out = np.array([-e for e in reversed(beyond)] + inside + beyond)
     out.setflags(write=False)
@@ -45,6 +48,14 @@ def histogram(values: npt.NDArray[np.float64]) -> dict[str, int]:
     return out
 
 
+def histograms(values: npt.NDArray[np.float64], groups: npt.NDArray[np.int64], count: int) -> list[dict[str, int]]:
+    """The same for each of ``count`` groups: ``groups`` says of each value which one it is in."""
+    order = np.argsort(groups, kind="stable")
+    cuts = np.searchsorted(groups[order], np.arange(count + 1))
+    ranked = values[order]
+    return [histogram(ranked[a:b]) for a, b in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)]
+
+
 def lower_edge(ordinal: int) -> float:
     """Where a bin begins, rounded to 6 decimals."""
     return round(float(edges()[ordinal + _zero()]), 6)
@@ -62,6 +73,12 @@ def quantiles(bins: Mapping[str, int]) -> dict[str, float]:
         rank = -(-total * round(q * 100) // 100)  # the smallest value that has this share at or below it
         out[f"{q:.2f}"] = lower_edge(ordinals[int(np.searchsorted(upto, rank))])
     return out
+
+
+def upper_edge(ordinal: int) -> float:
+    """Where a bin ends, rounded to 6 decimals; the last one has no end."""
+    at = ordinal + _zero() + 1
+    return round(float(edges()[at]), 6) if at < len(edges()) else float("inf")
 
 
 def by_edge(bins: Mapping[str, int]) -> dict[str, int]:

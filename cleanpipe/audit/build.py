@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,12 +11,13 @@ from cleanpipe.audit import sections
 from cleanpipe.audit.conservation import check
 from cleanpipe.audit.facts import SELECTION
 from cleanpipe.audit.lines import NOT_APPLICABLE, Line, View, largest, missing, share
+from cleanpipe.audit.rules import decided, rule, scores_of
 from cleanpipe.builtin import READ
 from cleanpipe.recipe import Recipe
 from cleanpipe.stage import Stage
 from cleanpipe.tally import Tally
 
-FORMAT = 1
+FORMAT = 2  # 2: rules, limits and histograms of the kept, from which audit.html is drawn
 ALARMS = 100  # of each kind, at most
 _SECTIONS: Mapping[str, Callable[[View], Any]] = {
     "input": sections.input_section,
@@ -27,7 +29,10 @@ _SECTIONS: Mapping[str, Callable[[View], Any]] = {
     "windows": sections.windows_section,
     "characters": sections.characters_section,
     "shards": sections.shards_section,
+    "scores": sections.scores_section,
+    "lost": sections.lost_section,
 }
+PAGE = "audit.html"
 
 
 def build_audit(
@@ -53,13 +58,14 @@ def build_audit(
         shards: file, rows, bytes, sha256, limit of each, in order; ``chars`` = Σ(length − overlap), where counted.
     """
     view = View(recipe, stages, tally, ledger, by_source, meetings, shards)
-    audit: dict[str, Any] = {"format": FORMAT, "identity": dict(identity)}
+    audit: dict[str, Any] = {"format": FORMAT, "identity": dict(identity), "recipe": _recipe(recipe)}
     audit |= {name: section(view) for name, section in _SECTIONS.items()}
     audit["funnel"] = [_step(view, stage) for stage in view.order]
     audit["stages"] = {name: _stage(view, name) for name in view.order}
     audit["ledger"] = {k: ledger.get(k, {} if k == "fates" else 0) for k in ("rows", "fates", "chars_kept")}
+    audit["ledger"]["totals"] = _totals(audit["ledger"]["fates"])
     audit["alarms"] = _alarms(view)
-    audit["samples"] = {k: [{n: v for n, v in s.items() if n != "order"} for s in samples[k]] for k in sorted(samples)}
+    audit["samples"] = {k: _samples(k, samples[k], audit["stages"], view) for k in sorted(samples)}
     audit["reported_elsewhere"] = _reported(audit, view)
     for line in audit["reported_elsewhere"]:
         if line["stage"] in audit["stages"]:
@@ -77,6 +83,7 @@ def stage_files(audit: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         stage = audit["stages"][name]
         out[name] = {
             "stage": name,
+            "anchor": f"{PAGE}#{anchor(name)}",
             "config_hash": audit["identity"].get("config_hash"),
             **stage,
             "funnel": row,
@@ -84,6 +91,40 @@ def stage_files(audit: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             "samples": {k: v for k, v in audit["samples"].items() if k.partition("/")[0] == name},
             "conservation": [li for li in audit["conservation"]["lines"] if li["what"].endswith(f" of {name}")],
         }
+    return out
+
+
+def _totals(fates: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    """Rows and bytes of each fate."""
+    zero = {"documents": 0, "bytes": 0}
+    out = {col.KEPT: dict(fates.get(col.KEPT, zero))}
+    for fate in (col.DROPPED, col.QUARANTINED):
+        entries = [e for by in fates.get(fate, {}).values() for e in by.values()]
+        out[fate] = {k: sum(e[k] for e in entries) for k in zero}
+    return out
+
+
+def anchor(stage: str) -> str:
+    """Where the page speaks of a stage."""
+    return f"stage-{stage}"
+
+
+def _recipe(recipe: Recipe) -> dict[str, Any]:
+    """What the recipe says of itself, and its tables that are no stages and decide bytes."""
+    tables = {name: dataclasses.asdict(getattr(recipe, name)) for name in ("read", "shards", "audit")}
+    return {"name": recipe.name, "description": recipe.description, **tables}
+
+
+def _samples(
+    key: str, found: Sequence[Mapping[str, Any]], stages: Mapping[str, Any], view: View
+) -> list[dict[str, Any]]:
+    """Samples of one group, each with what decided about it; how they were ordered is not said."""
+    own = next((s for s in view.stages if s.name == key.partition("/")[0]), None)
+    stage = stages.get(key.partition("/")[0])
+    out = []
+    for sample in found:
+        shown = {n: v for n, v in sample.items() if n != "order"}
+        out.append({**shown, "decided": decided(key, sample, stage["cuts"], own)} if stage else shown)
     return out
 
 
@@ -128,12 +169,18 @@ def _stage(view: View, stage: str) -> dict[str, Any]:
     if any(f.startswith(("before ", "after ")) for f in view.facts(stage)):
         held.append("characters")
     everywhere = c["docs_in"] > 0 and c["skipped"] >= c["docs_in"]
+    itself = next((s for s in view.stages if s.name == stage), None)
+    own, meanings = (scores_of(itself), itself.meanings) if itself is not None else ([], {})
+    facts = view.facts(stage)
     return {
+        **rule(view, stage),
+        "scores": [n for n in own if n in view.ledger.get("scores", {})],
         **{k: c[k] for k in c if k != "skipped"},
         "not_applicable": NOT_APPLICABLE if everywhere else c["skipped"],
         "dropped": view.dropped(stage),
         "quarantined": view.quarantined(stage),
-        "facts": view.facts(stage),
+        "facts": facts,
+        "meanings": {fact: meanings[fact] for fact in facts if fact in meanings},
         "sections": held,
         "reported_elsewhere": [],
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,26 +11,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cleanpipe import batch as col
-from cleanpipe.audit.bins import histogram
+from cleanpipe.audit.asked import asked_tally
+from cleanpipe.audit.bins import histogram, histograms
+from cleanpipe.stage import Stage
 from cleanpipe.tally import Tally
 
 SELECTION = frozenset({"bad_type", "other_language"})  # a recipe's word for what it does not want
 NOT_DECODED = "not decoded"
 UNKNOWN = "unknown"  # null in the ledger: not said, or not found out; never guessed, never one of the values
 THRESHOLDS = (0.5, 0.65, 0.8, 0.9, 0.95, 0.99, 0.995)  # of the keep-curve
+AS_READ = (col.RECORD_TYPE, col.IS_HTTP, col.HTTP_STATUS, col.DECLARED_TYPE, col.MEDIA_TYPE, col.CHARSET)  # of a sample
 Samples = dict[str, list[dict[str, Any]]]
 Ints = npt.NDArray[np.int64]
 _HOST = r"^[A-Za-z][A-Za-z0-9+.\-]*://(?:[^/?#@]*@)?(?P<host>\[[^\]/?#]*\]|[^/?#:\[\]]+)"
 
 
 def ledger_tally(
-    table: pa.Table, scores: Mapping[str, pa.DataType], *, seed: int, samples: int
+    table: pa.Table, scores: Mapping[str, pa.DataType], *, seed: int, samples: int, stages: Sequence[Stage] = ()
 ) -> tuple[Tally, Samples]:
     """Counts and samples of a ledger part.
 
     Args:
         table: rows of the ledger's schema, each with its fate; any number of parts may be counted apart and added.
         scores: the ledger's score columns.
+        stages: every one that ran, in its order: whom each limit was asked about is counted then.
         seed, samples: the k documents of smallest hash(seed, doc_id) stand for each group.
 
     Returns:
@@ -49,6 +53,7 @@ def ledger_tally(
         "by_type": rows.by_fate(rows.column(col.MEDIA_TYPE)),
         "keep_curve": rows.keep_curve(),
         "scores": {name: rows.score(name) for name, kind in scores.items() if _is_number(kind)},
+        "score_by_language": rows.by_language(col.LANGUAGE_ID_SCORE),
         "hosts": rows.hosts(),
     }
     tally[col.CHARSET] = rows.counted(col.CHARSET, null=NOT_DECODED)
@@ -56,6 +61,8 @@ def ledger_tally(
         tally[name] = rows.counted(name)
     for name in (col.TRUNCATED, col.LANGUAGE, col.LANGUAGE_PREVIEW):
         tally[name] = {k: n for k, n in rows.counted(name, null="").items() if k}
+    if stages:
+        tally |= {"asked": asked_tally(table, stages), "asked_rows": rows.count}
     return tally, rows.samples(list(scores), seed, samples)
 
 
@@ -148,7 +155,7 @@ class _Rows:
         return out
 
     def score(self, name: str) -> dict[str, Any]:
-        """Rows that have the score, rows that do not, and histograms of all and of the kept."""
+        """Rows that have the score, rows that do not; histograms of all, of the kept, of the lost by stage/reason."""
         values = self.column(name)
         measured = np.asarray(pc.is_valid(values).to_numpy(zero_copy_only=False))
         floats = _floats(values)
@@ -157,7 +164,29 @@ class _Rows:
             "not_measured": int((~measured).sum()),
             "bins": histogram(floats[measured]),
             "bins_kept": histogram(floats[measured & self.kept]),
+            "bins_lost": {k: v for k, v in self._by_group(floats, measured).items() if k != col.KEPT},
         }
+
+    def _by_group(self, floats: npt.NDArray[np.float64], mask: npt.NDArray[np.bool_]) -> dict[str, dict[str, int]]:
+        """A histogram of the kept and of each "stage/reason"; of groups with no row there is none."""
+        out: dict[str, dict[str, int]] = {}
+        for label, bins in zip(self.labels, histograms(floats[mask], self.group[mask], len(self.labels)), strict=True):
+            if bins:
+                have = out.setdefault(label, {})
+                for k, n in bins.items():
+                    have[k] = have.get(k, 0) + n
+        return out
+
+    def by_language(self, name: str) -> dict[str, dict[str, dict[str, int]]]:
+        """For each judged language, histograms of a score of the kept and of each "stage/reason"."""
+        codes, labels = _coded(self.column(col.LANGUAGE), "")
+        values = self.column(name)
+        measured = np.asarray(pc.is_valid(values).to_numpy(zero_copy_only=False))
+        floats, out = _floats(values), {}
+        for code, label in enumerate(labels):
+            if label and (found := self._by_group(floats, measured & (codes == code))):
+                out[label] = found
+        return out
 
     def hosts(self) -> dict[str, dict[str, int]]:
         """Documents of each host: all, kept, not wanted, duplicates; URLs without a host are left out."""
@@ -181,12 +210,14 @@ class _Rows:
         groups = self.group[ranked]
         starts = np.searchsorted(groups, np.arange(len(self.labels)))
         chosen = ranked[np.arange(self.count) - starts[groups] < k] if self.count else ranked
-        shown = [col.URL, col.SOURCE, col.RECORD_OFFSET, *(s for s in scores if s in self._table.schema.names)]
+        shown = [col.URL, col.SOURCE, col.RECORD_OFFSET, *AS_READ]
+        shown += [s for s in scores if s in self._table.schema.names]
         picked = self._table.select([col.DOC_ID, *shown]).take(pa.array(chosen)).to_pylist()
         out: Samples = {}
         for row, at in zip(picked, chosen.tolist(), strict=True):
             sample = {n: _plain(row[n]) for n in (col.DOC_ID, col.URL, col.SOURCE, col.RECORD_OFFSET)}
-            sample["scores"] = {n: _plain(row[n]) for n in shown[3:] if row[n] is not None}
+            sample["as_read"] = {n: row[n] for n in AS_READ if row[n] is not None}
+            sample["scores"] = {n: _plain(row[n]) for n in shown[3 + len(AS_READ) :] if row[n] is not None}
             sample["order"] = f"{int(order[at]):016x}"
             out.setdefault(self.labels[self.group[at]], []).append(sample)
         return merge_samples(out, {}, k)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Mapping
 from typing import Any
 
@@ -98,7 +99,7 @@ def languages_section(view: View) -> dict[str, Any] | str:
         "kept": largest({k: v[col.KEPT] for k, v in by_fate.items() if col.KEPT in v}, TOP),
         "removed": share(dropped, first, "documents that reached the first language stage"),
         "removed_by_stage": {s.name: _removed(view, s.name) for s in stages},
-        "scores": {n: _score(scores[n]) for n in (col.LANGUAGE_ID_SCORE, col.LANGUAGE_PREVIEW_SCORE) if n in scores},
+        "scores": {n: _score(scores[n]) for stage in stages for n in stage.scores if n in scores},
         "keep_curve": {
             language: {
                 f"{t:g}": share(counts.get(f"{t:g}", 0), counts["documents"], "documents judged to be in it")
@@ -170,7 +171,8 @@ def duplicates_section(view: View) -> dict[str, Any] | str:
         "jaccard_of_removed": by_edge(jaccard.get("bins", {})),
         "top_hosts": largest(hosts.get("duplicates", {}), 20),
         "mirrors": missing("which documents are mirrors of one another is known for a labelled corpus only"),
-        "meeting": dict(meeting),
+        "biggest": meeting.get("biggest", absent),
+        "meeting": {k: v for k, v in meeting.items() if k != "biggest"},
     }
 
 
@@ -253,6 +255,39 @@ def _removed(view: View, stage: str) -> dict[str, Line]:
     return {reason: share(n, whole, "documents that reached the stage") for reason, n in view.dropped(stage).items()}
 
 
+def scores_section(view: View) -> dict[str, Any]:
+    """Figures of every numeric score of the ledger that no other section has."""
+    asked = (view.quality(), *view.languages())
+    others = {n for stage in asked if stage is not None for n in stage.scores}
+    return {n: _score(counts) for n, counts in sorted(view.ledger.get("scores", {}).items()) if n not in others}
+
+
+def lost_section(view: View) -> dict[str, Any]:
+    """Hosts, languages and types that lost most documents, most first; why, where it is counted."""
+    hosts = view.ledger.get("hosts", {})
+    whole, kept = hosts.get("documents", {}), hosts.get("kept", {})
+    out = {"hosts": _most_lost({h: (n, kept.get(h, 0), {}) for h, n in whole.items()})}
+    for name, tallied in (("languages", "by_language"), ("types", "by_type")):
+        found = {}
+        for value, fates in view.ledger.get(tallied, {}).items():
+            reasons = {r: n for r, n in fates.items() if r != col.KEPT}
+            found[value] = (sum(fates.values()), fates.get(col.KEPT, 0), reasons)
+        out[name] = _most_lost(found)
+    return out
+
+
+def _most_lost(found: Mapping[str, tuple[int, int, Mapping[str, int]]]) -> dict[str, Any]:
+    """found: documents, kept, and lost by reason, by name."""
+    lost = {name: whole - kept for name, (whole, kept, _) in found.items() if whole > kept}
+    shown = heapq.nsmallest(TOP, lost, key=lambda name: (-lost[name], name))
+    items = []
+    for name in shown:
+        whole, kept, reasons = found[name]
+        entry = {"name": name, "documents": whole, "kept": kept, "lost": lost[name]}
+        items.append({**entry, "reasons": largest(reasons, 3)} if reasons else entry)
+    return {"items": items, "names": len(found), "left_out": len(lost) - len(shown)}
+
+
 def _score(counts: Mapping[str, Any]) -> dict[str, Any]:
     whole = counts["measured"] + counts["not_measured"]
     return {
@@ -261,5 +296,6 @@ def _score(counts: Mapping[str, Any]) -> dict[str, Any]:
         "quantiles": quantiles(counts["bins"]),
         "quantiles_kept": quantiles(counts["bins_kept"]),
         "histogram": by_edge(counts["bins"]),
+        "histogram_kept": by_edge(counts["bins_kept"]),
         "method": f"{BINNED}: lower edges of bins {WIDTH}",
     }

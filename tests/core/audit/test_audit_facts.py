@@ -194,6 +194,13 @@ def test_a_value_falls_into_the_bin_that_holds_it(value, edge):
     assert by_edge(histogram(np.array([value]))) == {f"{edge:g}": 1}
 
 
+def test_edges_can_be_written_down_and_asked_for():
+    assert all(float(f"{e:g}") == e for e in edges().tolist())
+    assert (np.diff(edges()) > 0).all()
+    widths = np.diff(edges()[edges() >= 10]) / edges()[edges() >= 10][:-1]
+    assert ((widths > 0.0199) & (widths < 0.0201)).all()
+
+
 def test_bins_are_open_at_both_ends_and_nan_stands_apart():
     bins = histogram(np.array([1e300, -1e300, np.inf, np.nan]))
     assert bins.pop("nan") == 1
