@@ -1,0 +1,1 @@
+"""Pages to read in a browser: one file, no script, nothing fetched; the audit's, and the blocks that others share."""
