@@ -1,0 +1,1 @@
+"""The audit of any text corpus: what can be told of documents that came from no archive."""
