@@ -1,0 +1,1 @@
+"""What a run would give and cost, told from a sample of its records before it is started."""
