@@ -82,7 +82,8 @@ def complete(
     if store.size(MANIFEST) >= 0:
         identity = _identity(store, recipe, facts["identity"], accept_code=accept_code)
     else:
-        identity = load(store, PLAN, ("again",))  # completing was stopped on its way
+        planned = load(store, PLAN, ("again",))  # completing was stopped on its way
+        identity = {k: v for k, v in planned.items() if k != "about"}
     now = {i.source: i.uri for i in resolve_inputs(given, source_root=None, storage=recipe.storage)} if given else {}
     inputs = tuple(
         Input(i["source"], now.get(i["source"], was["uri"]), i["size"], i["stamp"])
@@ -92,7 +93,7 @@ def complete(
     for index in sorted({plan.input_of(unit) for unit in identity["again"]}):
         _is_as_it_was(inputs[index], recipe)
     pool = chosen(engine, workers)
-    taken = claiming(context, identity, observer, again=lambda: _forget(store, set(identity["again"])))
+    taken = claiming(context, identity, inputs, observer, again=lambda: _forget(store, set(identity["again"])))
     assert isinstance(taken, Claim)
     return drive(context, identity, inputs, taken, pool, observer, limits={}, reuse=None, keep_work=False)
 

@@ -6,7 +6,7 @@ import errno
 import hashlib
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from types import MappingProxyType
@@ -25,6 +25,7 @@ from cleanpipe.tally import Tally, add
 STAGE_ERROR = "stage_error"  # the reason of a row on which a step raised; quarantined with its traceback's hash
 STORAGE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ESTALE, errno.EMFILE, errno.ENFILE})
 TEXTS = (col.MARKUP, col.SCRUBBED, col.TEXT)
+Seen = Callable[[Stage, pa.RecordBatch, pa.RecordBatch], None]
 Condemned = Mapping[bytes, tuple[str, ...]]  # doc_id → error, message, and perhaps a stage
 NOBODY: Condemned = MappingProxyType({})
 
@@ -62,16 +63,17 @@ class Flow:
         self.score_types = dict(scores)
         self.cost: dict[str, float] = {s.name: 0.0 for s in stages}  # CPU seconds
 
-    def run(self, batch: pa.RecordBatch, condemned: Condemned = NOBODY) -> Flowed:
+    def run(self, batch: pa.RecordBatch, condemned: Condemned = NOBODY, seen: Seen | None = None) -> Flowed:
         """One batch through every step; see Flowed.
 
         condemned: documents, by doc_id, that are set aside untreated, with reason ``resource_limit``: the error and
         message that quarantine shows, and, where it is not the pass' first, the stage before which they leave. A stage
         of another pass leaves them alone here.
+        seen: called after each step with the stage and the rows before and after it; changes nothing.
         """
         state = _State(batch, self.score_types)
         for index, (stage, step) in enumerate(self.steps):
-            began = time.process_time()
+            began, before = time.process_time(), state.rows
             if here := {k: v for k, v in condemned.items() if (v[2] == stage.name if v[2:] else index == 0)}:
                 state.condemn(stage, here)
             rows = _with_optional(state.rows, stage)
@@ -79,6 +81,8 @@ class Flow:
                 state.settle(stage, outcome, part)
             state.join()
             self.cost[stage.name] += time.process_time() - began
+            if seen is not None:
+                seen(stage, before, state.rows)
         return state.finish()
 
 

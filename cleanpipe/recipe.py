@@ -25,6 +25,7 @@ from cleanpipe.pipeline import Pipeline
 from cleanpipe.registry import StageRef, find, load, nearest
 from cleanpipe.stage import Stage
 
+_KINDS: Mapping[Any, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 TOP = ("name", "description", "extends", "inputs", "stages", *SECTIONS)
 
 
@@ -67,8 +68,8 @@ class Recipe:
         speak of machines are among them.
         """
         return {
-            "stages": [[s.ref.name, s.enabled, _plain(s.options)] for s in self.settings],
-            **{name: _plain(_values(getattr(self, name))) for name in SECTIONS if name not in MACHINE},
+            "stages": [[s.ref.name, s.enabled, plain_of(s.options)] for s in self.settings],
+            **{name: plain_of(_values(getattr(self, name))) for name in SECTIONS if name not in MACHINE},
         }
 
     def to_toml(self, *, machine: bool = True) -> str:
@@ -78,18 +79,18 @@ class Recipe:
         the user's own is named by its whole path.
         """
         lines = [f"# {self.description}"] if self.description else []
-        lines += [f"name = {_toml(self.name)}", f"description = {_toml(self.description)}"]
+        lines += [f"name = {toml_of(self.name)}", f"description = {toml_of(self.description)}"]
         if self.inputs:  # a published one shows no password or signature
-            lines.append(f"inputs = {_toml([i if machine else redacted(i) for i in self.inputs])}")
+            lines.append(f"inputs = {toml_of([i if machine else redacted(i) for i in self.inputs])}")
         own = (str(s.ref.path) if not (s.ref.module or machine) else s.spelled for s in self.settings)
-        lines += ["", "stages = [", *(f"    {_toml(stage)}," for stage in own), "]"]
+        lines += ["", "stages = [", *(f"    {toml_of(stage)}," for stage in own), "]"]
         for name in SECTIONS:
             if name in MACHINE and not machine:
                 continue
             options = getattr(self, name)
             lines += ["", f"[{name}]", *_described(type(options), _values(options))]
         for setting in self.settings:
-            lines += ["", f"[{setting.ref.name}]", f"enabled = {_toml(setting.enabled)}"]
+            lines += ["", f"[{setting.ref.name}]", f"enabled = {toml_of(setting.enabled)}"]
             lines += _described(load(setting.ref), setting.options)
         return "\n".join(lines) + "\n"
 
@@ -108,7 +109,7 @@ def load_recipe(ref: str | Path, sets: Iterable[str] = ()) -> Recipe:
     """
     data, folder = _read(str(ref), set())
     _merge_sets(data, sets)
-    return _build(data, folder)
+    return build_recipe(data, folder)
 
 
 def recipe_of(store: Store, machine: Recipe) -> Recipe:
@@ -124,7 +125,11 @@ def recipe_of(store: Store, machine: Recipe) -> Recipe:
         why = "there is no recipe.toml" if isinstance(error, FileNotFoundError) else f"its recipe.toml is none: {error}"
         raise ConfigError(f"{store.root} holds no finished run: {why}") from error
     _known(data, None, "recipe.toml")
-    return replace(_build(data, Path()), storage=machine.storage, guards=machine.guards)
+    try:
+        recipe = build_recipe(data, Path())
+    except ConfigError as error:
+        raise ConfigError(f"{store.root}/recipe.toml is not as the run wrote it: {error}") from error
+    return replace(recipe, storage=machine.storage, guards=machine.guards)
 
 
 def _read(ref: str, seen: set[str]) -> tuple[dict[str, Any], Path]:
@@ -190,7 +195,8 @@ class _Given:
     typed: str
 
 
-def _build(data: dict[str, Any], folder: Path) -> Recipe:
+def build_recipe(data: dict[str, Any], folder: Path) -> Recipe:
+    """A recipe from its tables; stages named by path are looked for below ``folder``. Raises ConfigError."""
     listed = data.get("stages")
     if not isinstance(listed, list) or not all(isinstance(s, str) for s in listed):
         raise ConfigError("a recipe has a list `stages = [...]` of stage names")
@@ -247,7 +253,10 @@ def _coerce(value: Any, hint: Any, where: str) -> Any:
     if origin in (typing.Union, types.UnionType):
         if typed in ("none", "None", ""):
             return None
-        for kind in (a for a in args if a is not type(None)):
+        kinds = [a for a in args if a is not type(None)]
+        if len(kinds) == 1:
+            return _coerce(value if typed is None else _Given(value, typed), kinds[0], where)
+        for kind in kinds:
             try:
                 return _coerce(value if typed is None else _Given(value, typed), kind, where)
             except ConfigError:
@@ -259,6 +268,8 @@ def _coerce(value: Any, hint: Any, where: str) -> Any:
         raise ConfigError(f"{where} = {value!r}: one of {', '.join(map(repr, args))}")
     if hint is bool and isinstance(value, bool):
         return value
+    if isinstance(value, (int, float)) and not -(1 << 63) <= value < 1 << 64:  # NaN is not in there either
+        raise ConfigError(f"{where} = {value!r}: a finite number of 64 bits")
     if hint is int and isinstance(value, int) and not isinstance(value, bool):
         return value
     if hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -271,7 +282,7 @@ def _coerce(value: Any, hint: Any, where: str) -> Any:
             return origin(_coerce(v, args[0], where) for v in items)
     if isinstance(value, Mapping) and isinstance(origin, type) and issubclass(origin, Mapping):
         return {str(k): _coerce(v, args[1], f"{where}.{k}") for k, v in value.items()}
-    shown = getattr(hint, "__name__", None) if origin is None else str(hint)
+    shown = _KINDS.get(hint) or (getattr(hint, "__name__", None) if origin is None else str(hint))
     raise ConfigError(f"{where} = {value!r}: expected {shown}")
 
 
@@ -279,13 +290,14 @@ def _values(options: Any) -> dict[str, Any]:
     return {f.name: getattr(options, f.name) for f in fields(options)}
 
 
-def _plain(value: Any) -> Any:
+def plain_of(value: Any) -> Any:
+    """Option values as JSON and TOML know them: sets sorted, tuples as lists."""
     if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in sorted(value.items())}
+        return {str(k): plain_of(v) for k, v in sorted(value.items())}
     if isinstance(value, (set, frozenset)):
         return sorted(value)
     if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
+        return [plain_of(v) for v in value]
     return value
 
 
@@ -298,15 +310,16 @@ def _described(kind: type, values: Mapping[str, Any]) -> list[str]:
         if doc:
             lines.append(f"# {doc}" + (f" ({source})" if source else ""))
         value = values[spec.name]
-        lines.append(f"# {spec.name} is not set" if value is None else f"{spec.name} = {_toml(_plain(value))}")
+        lines.append(f"# {spec.name} is not set" if value is None else f"{spec.name} = {toml_of(plain_of(value))}")
     return lines
 
 
-def _toml(value: Any) -> str:
+def toml_of(value: Any) -> str:
+    """Plain data as a TOML value."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_toml(k)} = {_toml(v)}" for k, v in value.items()) + "}"
+        return "{" + ", ".join(f"{toml_of(k)} = {toml_of(v)}" for k, v in value.items()) + "}"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(_toml, value)) + "]"
+        return "[" + ", ".join(map(toml_of, value)) + "]"
     if isinstance(value, float):
         return repr(value)
     return json.dumps(value, ensure_ascii=False)

@@ -7,6 +7,7 @@ import json
 import os
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from cleanpipe.observer import Observer
 from cleanpipe.quarantine import read_limits
 from cleanpipe.recipe import Recipe, load_recipe
 from cleanpipe.registry import code_version
+from cleanpipe.stage_hooks import prove_hooks
 
 ENGINES = ("serial", "local", "ray")
 HEALINGS = 4  # starts of one run over damaged files
@@ -44,6 +46,7 @@ def prepare(
     for stage in pipeline.stages:
         models |= {f"{stage.name}.{name}": digest_of(Path(path)) for name, path in stage.models().items()}
         stage.open()  # options that cannot work and models that are damaged stop the run before it starts
+        prove_hooks(stage)
     given = list(inputs) or list(recipe.inputs)
     if not given:
         raise ConfigError("no input: name archives, folders, globs, URLs or a file that lists them")
@@ -99,7 +102,7 @@ def run(
     if known:
         identity["limits"] = {source: sorted(documents) for source, documents in sorted(known.items())}
     context = Context(recipe, root, uuid.uuid4().hex[:8])
-    taken = claiming(context, identity, observer)
+    taken = claiming(context, identity, found, observer)
     if isinstance(taken, Finished):
         return taken
     return drive(context, identity, found, taken, pool, observer, limits=known, reuse=old, keep_work=keep_work)
@@ -137,11 +140,23 @@ def _limits(path: str | Path) -> Limits:
 
 
 def claiming(
-    context: Context, identity: dict[str, Any], observer: Observer, *, again: Callable[[], None] | None = None
+    context: Context,
+    identity: dict[str, Any],
+    inputs: Sequence[Input],
+    observer: Observer,
+    *,
+    again: Callable[[], None] | None = None,
 ) -> Finished | Claim:
     """Take the run folder; see ``claim``. What its storage answers is translated."""
+    recipe = context.recipe
+    about = {
+        "recipe": recipe.name,
+        "stages": [s.ref.name if s.ref.module else str(s.ref.path) for s in recipe.settings],
+        "uris": [redacted(i.uri) for i in inputs],
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
     try:
-        return claim(context.store, identity, observer.warn, again=again)
+        return claim(context.store, identity, observer.warn, about=about, again=again)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise translate(error, context.out) from error

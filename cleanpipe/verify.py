@@ -18,11 +18,11 @@ from cleanpipe.audit.reread import LedgerReader, Rejoin
 from cleanpipe.identity import config_hash
 from cleanpipe.io.hashing import sha256_of
 from cleanpipe.io.store import TEMPORARY
+from cleanpipe.queries.index import check_indexes
 from cleanpipe.recipe import fingerprint
 
 MANIFEST = "manifest.json"
 _READ_ERRORS = (OSError, ValueError, KeyError, TypeError, EOFError, MemoryError, OverflowError, pa.ArrowException)
-_FOLDERS = ("data", "ledger", "quarantine", "audit")
 _SHOWN = 5  # findings of one kind and file
 _EXPECTED = (
     "recipe.toml",
@@ -33,7 +33,7 @@ _EXPECTED = (
     "data/dataset_info.json",
 )
 
-FOLDERS = frozenset({"data", "ledger", "quarantine", "audit"})  # there in every run, empty or not
+FOLDERS = frozenset({"data", "ledger", "index", "quarantine", "audit"})  # there in every run, empty or not
 
 
 @dataclass(slots=True)
@@ -227,6 +227,8 @@ class _Run:
         except _READ_ERRORS as error:
             self.report.add(reader.at, f"cannot be read as a ledger part: {_short(error)}")
             whole = False
+        for name, what in _capped(check_indexes(self.out, self.named, self.sound)):
+            self.report.add(name, what)
         self._quarantine(reader, whole)
         if whole:
             try:

@@ -155,9 +155,11 @@ def _flat(value: Any, path: str = "") -> dict[str, Any]:
 
 
 def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterable[str]:
-    return [
-        f"{k}: {before.get(k)!r} → {after.get(k)!r}" for k in sorted({*before, *after}) if before.get(k) != after.get(k)
-    ]
+    def said(value: Any) -> str:
+        return "not set" if value is None else json.dumps(value, ensure_ascii=False)
+
+    names = sorted({*before, *after})
+    return [f"{k}: {said(before.get(k))} → {said(after.get(k))}" for k in names if before.get(k) != after.get(k)]
 
 
 def digest_of(path: Path) -> str:

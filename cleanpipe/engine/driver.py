@@ -137,7 +137,7 @@ class Driver:
         again.
         """
         going = self.going
-        there = {n: s for p in ("data/", "ledger/", "quarantine/") for n, s in going.store.names(p)}
+        there = {n: s for p in ("data/", "ledger/", "index/", "quarantine/") for n, s in going.store.names(p)}
         ready: list[str] = []
 
         def left() -> Iterator[Task]:

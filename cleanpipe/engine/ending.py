@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from cleanpipe.audit.build import build_audit, stage_files
+from cleanpipe.audit.build import PAGE, build_audit, stage_files
 from cleanpipe.audit.markdown import to_markdown
+from cleanpipe.card import card_files
 from cleanpipe.engine.chain import joined_digest
 from cleanpipe.engine.folder import MANIFEST, Finished
 from cleanpipe.engine.going import Going
@@ -23,6 +24,7 @@ from cleanpipe.io.arrow import dataset_files
 from cleanpipe.io.remote import redacted
 from cleanpipe.quarantine import LIMITS
 from cleanpipe.recipe import fingerprint
+from cleanpipe.report.audit_page import to_html
 from cleanpipe.tally import Tally, add
 
 
@@ -101,6 +103,9 @@ class Ending:
         named = self.published
         for name, text in dataset_files(going.have.shard, shards, digest).items():
             named[f"data/{name}"] = store.write_text(f"data/{name}", text)
+        steps = [s for p in going.have.passes for s in p.stages]
+        for name, text in card_files(audit, recipe, steps, going.have.shard, ledger.tally.get("captured", {})).items():
+            named[f"data/{name}"] = store.write_text(f"data/{name}", text)
         if ledger.limits:
             documents = sorted(ledger.limits, key=lambda d: (d["source"], d["record_offset"], d["doc_id"]))
             named[LIMITS] = store.write_json(LIMITS, {"format": 1, "documents": documents})
@@ -113,6 +118,7 @@ class Ending:
         run = self._facts(digest, ledger)
         going.hold.check()
         named["run.json"] = store.write_json("run.json", run)
+        named[f"audit/{PAGE}"] = store.write_text(f"audit/{PAGE}", to_html(audit, run))
         going.hold.check()
         self._remove_strays()
         manifest = {"format": 1, "config_hash": digest[:8], "files": dict(sorted(named.items()))}
@@ -168,5 +174,5 @@ class Ending:
         """Files of an earlier, unfinished try that the plan no longer names."""
         store = self.going.store
         store.remove_leftovers()  # drafts of workers that were killed, uploads of nodes that were lost
-        for folder in ("data/", "ledger/", "quarantine/", "audit/"):
+        for folder in ("data/", "ledger/", "index/", "quarantine/", "audit/"):
             store.delete_all([name for name, _ in store.names(folder) if name not in self.published])

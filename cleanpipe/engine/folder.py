@@ -47,7 +47,7 @@ class Claim:
             return
         self.store.delete_below("work/")
         if isinstance(self.store, LocalStore):
-            for name in ("data", "ledger", "quarantine", "audit", "."):
+            for name in ("data", "ledger", "index", "quarantine", "audit", "."):
                 with contextlib.suppress(OSError):
                     (self.store.path / name).rmdir()
 
@@ -57,11 +57,17 @@ class Claim:
 
 
 def claim(
-    store: Store, identity: Mapping[str, Any], tell: Callable[[str], None], *, again: Callable[[], None] | None = None
+    store: Store,
+    identity: Mapping[str, Any],
+    tell: Callable[[str], None],
+    *,
+    about: Mapping[str, Any],
+    again: Callable[[], None] | None = None,
 ) -> Finished | Claim:
     """Take the folder for this run, or find it finished.
 
-    A run that ended without some of its inputs is not finished: it goes on with these. again: go on with a finished one
+    A run that ended without some of its inputs is not finished: it goes on with these. about: what the plan tells
+    besides, to whoever asks before the end. again: go on with a finished one
     whose ``work/`` is there, under this identity; called when it is taken.
 
     Raises:
@@ -88,9 +94,9 @@ def claim(
     try:
         if again is not None:
             again()
-            store.write(PLAN, spelled(identity))
+            store.write(PLAN, spelled({**identity, "about": about}))
             store.delete(MANIFEST)
-        elif not store.write_new(PLAN, spelled(identity)):
+        elif not store.write_new(PLAN, spelled({**identity, "about": about})):
             if "again" in load(store, PLAN, tuple(IDENTITY)):
                 raise ConfigError(f"a --rerun was stopped in {root}: end it by `cleanpipe quarantine {root} --rerun`")
             _refuse(store, differences(identity, load(store, PLAN, tuple(IDENTITY))), "an unfinished run")
@@ -157,8 +163,9 @@ def load(store: Store, name: str, keys: tuple[str, ...]) -> dict[str, Any]:
     except FileNotFoundError as error:
         if name != MANIFEST:
             raise ConfigError(f"{store.root} holds no finished run: there is no {name}") from error
-        why = "its run did not finish: start the same line again" if store.size(PLAN) >= 0 else "there is no run"
-        raise ConfigError(f"{store.root} holds no finished run: {why}") from error
+        if store.size(PLAN) >= 0:
+            raise ConfigError(f"{store.root} is not finished yet: start the same line again") from error
+        raise ConfigError(f"{store.root} holds no run: name the folder that `cleanpipe run … --out` wrote") from error
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(
             f"{store.root}/{name} cannot be read ({error}): see `cleanpipe verify {store.root}`, or name another folder"

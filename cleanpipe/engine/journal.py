@@ -81,21 +81,21 @@ class Journal:
         with ThreadPoolExecutor(_READERS) as pool:
             for some in batched(books, 4 * _READERS):  # what the threads have read waits in memory
                 for name, data in zip(some, pool.map(self._read, some), strict=True):
-                    self._load_book(name, _unpacked(data))
+                    self._load_book(name, unpacked(data))
             for some in batched(single, BOOK):
                 for name, data in zip(some, pool.map(self._read, some), strict=True):
                     key = name.rpartition("/")[2].removesuffix(".json")
-                    if _is_key(key) and bytes.fromhex(key) not in self._at and (manifest := parsed(data)) is not None:
+                    if is_key(key) and bytes.fromhex(key) not in self._at and (manifest := parsed(data)) is not None:
                         self._keep(bytes.fromhex(key), manifest)
         self._compact()
 
     def _load_book(self, name: str, data: bytes) -> None:
         head, _, rest = data.partition(b"\n")
-        said = _json(head)
+        said = line_of_json(head)
         lines = rest.split(b"\n")
         if not isinstance(said, dict) or len(said.get("keys", ())) != len(lines):
             return  # what a damaged disk leaves: its units are done again
-        if not all(_is_key(str(k)) for k in said["keys"]):
+        if not all(is_key(str(k)) for k in said["keys"]):
             return
         keys = [bytes.fromhex(k) for k in said["keys"]]
         self._books[name] = keys
@@ -112,7 +112,7 @@ class Journal:
 
     def _keep(self, key: bytes, manifest: Mapping[str, Any]) -> None:
         self._loose[key] = dict(manifest.get("tally", {}))
-        line = _spelled({k: v for k, v in manifest.items() if k != "tally"})
+        line = json_line({k: v for k, v in manifest.items() if k != "tally"})
         self._at[key] = (self._append(line), len(line))
 
     def add(self, key: str, manifest: Mapping[str, Any]) -> None:
@@ -127,9 +127,10 @@ class Journal:
             for key in keys:
                 add(total, self._loose[key])
             name = f"{uuid.uuid4().hex[:12]}.zst"
-            self.store.write(f"{self._folder}tally-{name}", _packed([_spelled(self._loose[k]) for k in keys]))
-            head = _spelled({"keys": [k.hex() for k in keys], "tally": total})
-            self.store.write(f"{self._folder}book-{name}", _packed([head, *map(self._line, keys)]))
+            tallies = [self._loose[k] for k in keys]
+            book, beside_it = book_of([k.hex() for k in keys], total, tallies, map(self._line, keys))
+            self.store.write(f"{self._folder}tally-{name}", beside_it)
+            self.store.write(f"{self._folder}book-{name}", book)
             self._books[f"{self._folder}book-{name}"] = keys
             self.store.delete_all(self.units.manifest(k.hex()) for k in keys)
             for key in keys:
@@ -148,8 +149,8 @@ class Journal:
                     if other != gone and other in self._at:
                         self._loose[other] = tallies[other]
                         whole = {**json.loads(self._line(other)), "tally": tallies[other]}
-                        self.store.write(self.units.manifest(other.hex()), _spelled(whole))
-                self.store.delete_all([book, _beside(book)])
+                        self.store.write(self.units.manifest(other.hex()), json_line(whole))
+                self.store.delete_all([book, beside(book)])
                 del self._books[book]
         self._at.pop(gone, None)
         self._loose.pop(gone, None)
@@ -161,12 +162,12 @@ class Journal:
         Raises:
             DamagedFileError: they cannot be read; its units are unfinished then.
         """
-        tallies = [_json(line) for line in _unpacked(self._read(_beside(book))).split(b"\n")]
+        tallies = [line_of_json(line) for line in unpacked(self._read(beside(book))).split(b"\n")]
         if len(tallies) != len(self._books[book]) or not all(isinstance(t, dict) for t in tallies):
             for key in self._books.pop(book):
                 self._at.pop(key, None)
-            self.store.delete_all([book, _beside(book)])
-            raise DamagedFileError("cannot be read", source=_beside(book))
+            self.store.delete_all([book, beside(book)])
+            raise DamagedFileError("cannot be read", source=beside(book))
         return dict(zip(self._books[book], tallies, strict=True))
 
     def tally(self, wanted: Iterable[str]) -> Tally:
@@ -176,8 +177,8 @@ class Journal:
         for book, keys in list(self._books.items()):
             here = left.intersection(keys)
             if here and len(here) == len(keys):
-                head = _unpacked(self._read(book)).partition(b"\n")[0]
-                add(total, _json(head)["tally"])
+                head = unpacked(self._read(book)).partition(b"\n")[0]
+                add(total, line_of_json(head)["tally"])
             elif here:
                 tallies = self._tallies(book)
                 for key in here:
@@ -198,7 +199,7 @@ def heal(store: Store, file: str) -> int:
     they were written: their digests are taken on a file system, their sizes in an object store. How many there were.
     """
     parts = file.split("/")
-    if len(parts) != 4 or parts[0] != "work" or not _is_key(parts[2]):
+    if len(parts) != 4 or parts[0] != "work" or not is_key(parts[2]):
         return 0
     bad = {(parts[1], parts[2])}
     for kind in {name.split("/")[2] for name, _ in store.names("work/done/")}:
@@ -228,19 +229,23 @@ def batched(names: Sequence[str], size: int) -> Iterator[Sequence[str]]:
     return (names[at : at + size] for at in range(0, len(names), size))
 
 
-def _beside(book: str) -> str:
+def beside(book: str) -> str:
+    """The file with the single tallies of a book."""
     return book.replace("/book-", "/tally-")
 
 
-def _is_key(name: str) -> bool:
+def is_key(name: str) -> bool:
+    """Whether it is spelled as a unit's key."""
     return len(name) == 32 and not name.strip("0123456789abcdef")
 
 
-def _spelled(value: Any) -> bytes:
+def json_line(value: Any) -> bytes:
+    """A value as a line of a book."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def _json(line: bytes) -> Any:
+def line_of_json(line: bytes) -> Any:
+    """Its value; None if it is none."""
     try:
         return json.loads(line)
     except ValueError:
@@ -251,7 +256,14 @@ def _packed(lines: list[bytes]) -> bytes:
     return zstandard.ZstdCompressor(3, write_checksum=True).compress(b"\n".join(lines))
 
 
-def _unpacked(data: bytes) -> bytes:
+def book_of(keys: Sequence[str], total: Tally, tallies: Iterable[Tally], lines: Iterable[bytes]) -> tuple[bytes, bytes]:
+    """The two files of a book. total: the sum of the tallies; lines: of each unit's manifest, without its tally."""
+    head = json_line({"keys": keys, "tally": total})
+    return _packed([head, *lines]), _packed([json_line(t) for t in tallies])
+
+
+def unpacked(data: bytes) -> bytes:
+    """The lines of a book; nothing of a damaged one."""
     try:
         return zstandard.ZstdDecompressor().decompress(data) if data else b""
     except zstandard.ZstdError:

@@ -26,7 +26,7 @@ class Opened:
         self.passes: tuple[Pass, ...] = pipeline.validate()
         self.scores = ledger.score_columns(pipeline.scores())
         self.ledger = ledger.schema(pipeline.scores())
-        self.shard = shard_schema(pipeline.scores())
+        self.shard = shard_schema(pipeline)
         self._flows: dict[int, Flow] = {}
 
     def flow(self, index: int) -> Flow:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from cleanpipe import batch as col
 from cleanpipe import ledger
 from cleanpipe.audit.facts import ledger_tally
+from cleanpipe.card.facts import captured
 from cleanpipe.engine.base import Context, Result, Task, Watch
 from cleanpipe.engine.commit import Units, row_file
 from cleanpipe.engine.opened import opened
@@ -22,6 +23,7 @@ from cleanpipe.io.arrow import rebatch, write_shard
 from cleanpipe.io.hashing import sha256_of
 from cleanpipe.io.store import Store
 from cleanpipe.quarantine import QUARANTINE_SCHEMA, limits, may_end_otherwise
+from cleanpipe.queries.index import index_name, index_of
 
 LEDGER_ROWS = 1 << 16  # rows of a Parquet row group
 
@@ -52,8 +54,8 @@ def write_shard_unit(context: Context, task: Task, watch: Watch) -> Result:
 
 
 def write_ledger_unit(context: Context, task: Task) -> Result:
-    """One unit's ledger and quarantine part. args: part, fates [File of the first pass, of later ones …],
-    quarantine [Files], shards [[documents up to here, shard name], …].
+    """One unit's ledger part with its index, and quarantine part. args: part, fates [File of the first pass, of later
+    ones …], quarantine [Files], shards [[documents up to here, shard name], …].
     """
     have, store = opened(context.recipe), context.store
     units = Units(store, "ledger")
@@ -68,10 +70,12 @@ def write_ledger_unit(context: Context, task: Task) -> Result:
         part = int(task.args["part"])
         name = f"part-{part:05d}.parquet"
         published = {f"ledger/{name}": _parquet(store, f"ledger/{name}", table, units.attempt())}
+        published[index_name(part)] = store.write(index_name(part), index_of(table))
         if set_aside.num_rows or part == 0:  # the first is always there, so that queries find a schema
             published[f"quarantine/{name}"] = _parquet(store, f"quarantine/{name}", set_aside, units.attempt())
         options = context.recipe.audit
         tally, samples = ledger_tally(table, have.scores, seed=options.seed, samples=options.samples)
+        tally["captured"] = captured(table)
         result: Result = {
             "files": {},
             "published": published,

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from cleanpipe import batch as col
 from cleanpipe.io.arrow import RowCost
-from cleanpipe.pipeline import Pass
+from cleanpipe.pipeline import Pass, Pipeline
 
 _FIRST: Mapping[str, pa.DataType] = {
     col.TEXT: pa.large_string(),
@@ -28,12 +28,12 @@ _LAST: Mapping[str, pa.DataType] = {
     col.RECORD_ID: pa.string(),
     col.DATE: col.TIME,
 }
-_NOT_IN_SHARDS = {col.KEPT_DOC_ID, col.JACCARD, col.LANGUAGE_PREVIEW, col.LANGUAGE_PREVIEW_SCORE}
 
 
-def shard_schema(scores: Mapping[str, pa.DataType]) -> pa.Schema:
+def shard_schema(pipeline: Pipeline) -> pa.Schema:
     """Columns of a shard: text first, then what it is, its scores, where it came from."""
-    middle = {n: t for n, t in scores.items() if n not in _NOT_IN_SHARDS}
+    left_out = pipeline.ledger_only()
+    middle = {n: t for n, t in pipeline.scores().items() if n not in left_out}
     return pa.schema(list({**_FIRST, **middle, **_LAST}.items()))
 
 
@@ -44,7 +44,7 @@ def waiting_columns(passes: Sequence[Pass], index: int) -> dict[str, pa.DataType
         wanted |= later.exchange.reads if later.exchange else set()
         for stage in later.stages:
             wanted |= stage.reads | stage.reads_optional
-    scores = {n for p in passes for s in p.stages for n in s.scores} - _NOT_IN_SHARDS
+    scores = {n for p in passes for s in p.stages for n in {*s.scores} - s.ledger_only}
     return {n: t for n, t in passes[index].columns.items() if n in wanted | scores}
 
 

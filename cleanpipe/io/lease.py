@@ -67,22 +67,22 @@ class Lease(Hold):
             if held is None:
                 tag = self._cell.put(self._spelled(), None)
             else:
-                holder = _read(held[0])
+                holder = read_holder(held[0])
                 if seen and held[1] != seen:
                     raise ConfigError(
-                        f"another run is at work in {self._root} ({_name(holder)}): wait for it or end it"
+                        f"another run is at work in {self._root} ({holder_name(holder)}): wait for it or end it"
                     )
                 if not seen:
                     seen = held[1]
-                    if not _dead(holder):
+                    if not is_dead(holder):
                         tell(
-                            f"{self._root} is held by {_name(holder)}: watching for up to {self.TTL:.0f} s "
+                            f"{self._root} is held by {holder_name(holder)}: watching for up to {self.TTL:.0f} s "
                             "whether that is still at work"
                         )
                 else:  # a look that took long may have met storage that answers the holder no more than us
                     quiet += min(now - looked, self.BEAT)
                 looked = now
-                if not _dead(holder) and quiet < self.TTL:
+                if not is_dead(holder) and quiet < self.TTL:
                     time.sleep(min(1.0, self.BEAT / 2))
                     continue
                 tag = self._cell.put(self._spelled(), held[1])
@@ -94,7 +94,7 @@ class Lease(Hold):
         return json.dumps(self._facts, sort_keys=True).encode()
 
     def _ours(self, data: bytes) -> bool:
-        return bool(_read(data).get("id") == self._facts["id"])
+        return bool(read_holder(data).get("id") == self._facts["id"])
 
     def _renew(self) -> None:
         """One beat; sets ``_lost`` where the lease is another's. It is read first: some stores know no conditions."""
@@ -106,7 +106,7 @@ class Lease(Hold):
             if now is not None and self._ours(now[0]) and self._cell.put(self._spelled(), now[1]) is None:
                 now = self._cell.get()  # somebody changed it between the two
             if now is None or not self._ours(now[0]):
-                holder = "nobody" if now is None else _name(_read(now[0]))
+                holder = "nobody" if now is None else holder_name(read_holder(now[0]))
                 self._lost = f"{self._root} is no longer held by this process, but by {holder}"
 
     def _beat(self) -> None:
@@ -136,7 +136,8 @@ class Lease(Hold):
                     self._cell.remove()
 
 
-def _read(data: bytes) -> dict[str, Any]:
+def read_holder(data: bytes) -> dict[str, Any]:
+    """What a lease says of who holds it; {} if it is none."""
     try:
         value = json.loads(data)
     except ValueError:
@@ -144,7 +145,8 @@ def _read(data: bytes) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _name(holder: dict[str, Any]) -> str:
+def holder_name(holder: dict[str, Any]) -> str:
+    """For people."""
     return f"process {holder.get('pid', 'unknown')} on {holder.get('host', 'an unknown host')}"
 
 
@@ -162,7 +164,7 @@ def _process(pid: int) -> str:
         return ""
 
 
-def _dead(holder: dict[str, Any]) -> bool:
+def is_dead(holder: dict[str, Any]) -> bool:
     """Whether it lived where we live, and is gone: then nobody needs to be watched."""
     name, here = str(holder.get("process", "")), _process(os.getpid())
     if not name or not here or name.split()[:2] != here.split()[:2]:
