@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import signal
 import sys
 import uuid
 from pathlib import Path
@@ -151,6 +152,12 @@ def s3(s3_server, monkeypatch):
     s3_server.bucket("crawls")
     s3_server.forget()
     return s3_server
+
+
+def pytest_sessionstart(session):
+    """A shell starts what it puts behind (`&`) deaf to Ctrl-C, and the programs under test would be so too."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(hookwrapper=True)

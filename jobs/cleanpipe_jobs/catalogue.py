@@ -9,7 +9,7 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from cleanpipe.builtin import Decode, Normalise
-from cleanpipe.recipe import load_recipe, names
+from cleanpipe.recipe import load_recipe, names, plain_of, toml_of
 from cleanpipe.registry import catalogue, find, load
 from cleanpipe.stage import Stage
 from cleanpipe_jobs.output import show
@@ -40,7 +40,8 @@ def describe(kind: type[Stage], pack: str) -> dict[str, Any]:
     return {
         "name": kind.name,
         "pack": pack,
-        "doc": inspect.getdoc(kind) or "",
+        "does": _in_words(kind),
+        "doc": (inspect.getdoc(kind) or "").replace("``", "`"),
         "reads": sorted(kind.reads),
         "reads_optional": sorted(kind.reads_optional),
         "writes": {n: str(t) for n, t in kind.writes.items()},
@@ -64,7 +65,10 @@ def show_stages(name: str | None, *, as_json: bool) -> int:
     elif name is None:
         width = max(len(s["name"]) for s in found)
         for stage in found:
-            show(f"{stage['name']:{width}}  {stage['doc'].splitlines()[0] if stage['doc'] else ''}")
+            show(
+                f"{stage['name']:{width}}  "
+                + textwrap.fill(stage["does"], 110 - width, subsequent_indent=" " * (width + 2))
+            )
         show("\n`cleanpipe stages STAGE` shows options, columns and reasons of one.")
     else:
         _show(found[0])
@@ -72,7 +76,7 @@ def show_stages(name: str | None, *, as_json: bool) -> int:
 
 
 def _show(stage: dict[str, Any]) -> None:
-    show(f"{stage['name']}  (pack {stage['pack']})\n\n{stage['doc']}\n")
+    show(f"{stage['name']}  (pack {stage['pack']})\n\n{textwrap.fill(stage['does'], 110)}\n\n{stage['doc']}\n")
     for what in ("reads", "reads_optional", "writes", "scores", "reasons"):
         value = stage[what]
         listed = [f"{n} ({t})" for n, t in value.items()] if isinstance(value, dict) else value
@@ -83,13 +87,25 @@ def _show(stage: dict[str, Any]) -> None:
         source = f" ({option['source']})" if option["source"] else ""
         show(
             textwrap.fill(
-                f"{option['name']} = {option['default']!r}  {option['doc']}{source}",
+                f"{option['name']} = {_default(option['default'])}  {option['doc']}{source}",
                 110,
                 initial_indent="    ",
                 subsequent_indent="        ",
             )
         )
-    show("    enabled = True  whether the stage runs")
+    show("    enabled = true  whether the stage runs")
+
+
+def _default(value: Any) -> str:
+    return "not set" if value is None else toml_of(plain_of(value))
+
+
+def _in_words(kind: type[Stage]) -> str:
+    """What it does by its defaults."""
+    try:
+        return kind().in_words()
+    except Exception:  # a stage of the user's own whose options have no defaults, or whose words fail
+        return (inspect.getdoc(kind) or "").partition("\n\n")[0].replace("\n", " ")
 
 
 def _json(value: Any) -> Any:

@@ -8,6 +8,7 @@ import shutil
 import sys
 
 from cleanpipe.audit.console import funnel
+from cleanpipe.audit.nothing import nothing_in_words
 from cleanpipe.engine.folder import Finished
 from cleanpipe.recipe import load_recipe
 from cleanpipe.run import run
@@ -40,6 +41,8 @@ def clean(args: argparse.Namespace) -> int:
         _show(args.out, finished, quarantined)
     for source, why in finished.failed.items():
         warn(f"cleanpipe: {source} could not be read: {why}")
+    if nothing := nothing_in_words(finished.audit):
+        warn(f"cleanpipe: warning: {nothing}")
     if not finished.audit["conservation"]["balanced"]:
         warn(f"cleanpipe: the balance does not close: see {args.out}/audit/audit.json")
     if quarantined and (args.quiet or code):
@@ -63,7 +66,7 @@ def _show(out: str, finished: Finished, quarantined: int) -> None:
     hint = "" if "://" in folder else "    (datasets.load_from_disk)"
     show(f"shards     {folder}/data{hint}")
     show(f"ledger     {folder}/ledger    one row for every record read")
-    show(f"audit      {folder}/audit/audit.md")
+    show(f"audit      {folder}/audit/audit.html")
     told = {"resumed": units["resumed"], "reused": units["reused"], "tries more": units.get("retries", 0)}
     again = ", ".join(f"{n:,} {w}" for w, n in told.items() if n)
     show(

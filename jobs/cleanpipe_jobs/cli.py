@@ -8,12 +8,15 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from importlib import import_module
 from types import FrameType
 from typing import NoReturn
 
 from cleanpipe.errors import CleanpipeError, ConfigError
-from cleanpipe_jobs.cli_parser import build
-from cleanpipe_jobs.output import open_missing_streams, scrubbed, show, warn
+from cleanpipe_jobs.cli_parser import ASKING, build
+from cleanpipe_jobs.output import lost, open_missing_streams, scrubbed, show, warn
+
+_WRITES = ("run", "audit")  # what these are for lies in files: text that was lost costs nothing
 
 
 class _Interrupted(BaseException):
@@ -27,8 +30,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     open_missing_streams()
     args = _parse(argv)
     _catch_signals()
+    lost.clear()
     try:
-        return _dispatch(args)
+        status = _dispatch(args)
+        if lost and not status and args.command not in _WRITES:
+            return _failed(args, f"standard output could not be written: {lost[0]}", 3)
+        return status
     except CleanpipeError as error:
         return _failed(args, str(error), error.exit_code)
     except (KeyboardInterrupt, _Interrupted) as error:
@@ -45,7 +52,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = build()
     args, rest = parser.parse_known_args(argv)
     wrong = [word for word in rest if word.startswith("-")]
-    if wrong or (rest and args.command != "run"):
+    if wrong or (rest and args.command not in ("run", "plan", "audit")):
         from cleanpipe.registry import nearest
 
         word = (wrong or rest)[0]
@@ -53,7 +60,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         hint = nearest(word.partition("=")[0], known) if wrong else ""
         parser.exit(2, f"cleanpipe {args.command}: unknown argument {word!r}{hint} (--help lists them)\n")
     if rest:
-        args.inputs += rest
+        (args.paths if args.command == "audit" else args.inputs).extend(rest)
     return args
 
 
@@ -75,6 +82,8 @@ def _catch_signals() -> None:
 
 def _dispatch(args: argparse.Namespace) -> int:
     """Each command's module is imported when it is asked for: `cleanpipe --help` waits for none."""
+    if args.command in ASKING:
+        return int(import_module(ASKING[args.command]).main(args))
     if args.command == "run":
         from cleanpipe_jobs.clean import clean
 

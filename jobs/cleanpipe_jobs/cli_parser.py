@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 BASE = "https://data.commoncrawl.org/"  # where Common Crawl's files lie
 KINDS = ("warc", "wet", "wat", "robotstxt", "non200responses")  # the lists that a crawl has of them
+
+# commands that ask a run or a corpus; each module has HELP, EPILOG, arguments(parser) and main(args) → exit status, and
+# imports what is heavy when it is asked
+ASKING: dict[str, str] = {
+    "audit": "cleanpipe_jobs.corpus_audit",
+    "diff": "cleanpipe_jobs.diff",
+    "explain": "cleanpipe_jobs.explain",
+    "plan": "cleanpipe_jobs.plan",
+    "query": "cleanpipe_jobs.query",
+    "report": "cleanpipe_jobs.report",
+    "tune": "cleanpipe_jobs.tune",
+    "watch": "cleanpipe_jobs.live",
+}
 
 EPILOG = """\
 first steps, by examples:
@@ -137,6 +151,9 @@ def build() -> argparse.ArgumentParser:
     )
     clean.add_argument("--dry-run", action="store_true", help="only list it")
     _sets(clean)
+    for name, module in ASKING.items():
+        asking = import_module(module)
+        asking.arguments(command(name, asking.HELP, epilog=asking.EPILOG))
 
     stages = command("stages", "the catalogue: every stage, its options, columns and reasons")
     stages.add_argument("name", nargs="?", metavar="STAGE", help="show this one in full")

@@ -79,10 +79,10 @@ def test_set_takes_what_the_option_is(own, given, name, value):
 BAD_SETS = [
     ("no_shouting.mots=7", "no option 'mots'; did you mean 'most'"),
     ("no_shoting.most=7", "'no_shoting'; did you mean 'no_shouting'"),
-    ("no_shouting.most=many", "expected int"),
-    ("no_shouting.most=1.5", "expected int"),
-    ("no_shouting.most=true", "expected int"),  # True is an int to Python, not to a person
-    ("no_shouting.enabled=1", "expected bool"),
+    ("no_shouting.most=many", "expected a whole number"),
+    ("no_shouting.most=1.5", "expected a whole number"),
+    ("no_shouting.most=true", "expected a whole number"),  # True is an int to Python, not to a person
+    ("no_shouting.enabled=1", "expected true or false"),
     ("most=7", "write stage.option=value"),
     ("no_shouting.most", "write stage.option=value"),
     ("read.max_boddy=1", "did you mean 'max_body'"),

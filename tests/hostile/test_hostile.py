@@ -41,7 +41,7 @@ for _case in CASES:
     if not _case[1]["slow"]:
         QUICK.setdefault((_case[1]["kind"], *_case[1].get("set", ())), []).append(_case)
 SLOW = [case for _, case in CASES if case["slow"]]
-PUBLISHED = ("data", "ledger", "quarantine", "audit/audit.json")
+PUBLISHED = ("data", "ledger", "index", "quarantine", "audit/audit.json")
 
 
 # --- what a run says --------------------------------------------------------------------------------------------------

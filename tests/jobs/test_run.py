@@ -17,7 +17,8 @@ from cleanpipe.run import run
 def published(out):
     """What must be the same however a run ran."""
     out = Path(out)
-    keep = [p for folder in ("data", "ledger", "quarantine", "audit") for p in sorted((out / folder).iterdir())]
+    folders = ("data", "ledger", "index", "quarantine", "audit")
+    keep = [p for folder in folders for p in sorted((out / folder).iterdir()) if p.name != "audit.html"]  # has costs
     return {str(p.relative_to(out)): p.read_bytes() for p in [*keep, out / "config_hash.txt", out / "recipe.toml"]}
 
 

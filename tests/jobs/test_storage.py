@@ -23,7 +23,10 @@ def line(*args):
 
 
 def published(out):
-    keep = [p for folder in ("data", "ledger", "quarantine", "audit") for p in sorted((Path(out) / folder).iterdir())]
+    folders = ("data", "ledger", "index", "quarantine", "audit")
+    keep = [
+        p for folder in folders for p in sorted((Path(out) / folder).iterdir()) if p.name != "audit.html"
+    ]  # has costs
     return {p.name: p.read_bytes() for p in keep}
 
 
@@ -229,8 +232,9 @@ class TestObjects:
         return {key[len(prefix) + 1 :]: s3.client.get_object(Bucket="crawls", Key=key)["Body"].read() for key in keys}
 
     def results(self, s3, prefix):
-        keep = ("data/", "ledger/", "quarantine/", "audit/")
-        return {n.rpartition("/")[2]: b for n, b in self.objects(s3, prefix).items() if n.startswith(keep)}
+        keep = ("data/", "ledger/", "index/", "quarantine/", "audit/")
+        found = {n: b for n, b in self.objects(s3, prefix).items() if n != "audit/audit.html"}  # that has costs
+        return {n.rpartition("/")[2]: b for n, b in found.items() if n.startswith(keep)}
 
     def uploads(self, s3):
         return s3.client.list_multipart_uploads(Bucket="crawls").get("Uploads", [])

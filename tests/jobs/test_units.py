@@ -21,7 +21,8 @@ COLUMNS = ["text", "doc_id", "window", "record_offset"]
 
 def published(out):
     out = Path(out)
-    keep = [p for folder in ("data", "ledger", "quarantine", "audit") for p in sorted((out / folder).iterdir())]
+    folders = ("data", "ledger", "index", "quarantine", "audit")
+    keep = [p for folder in folders for p in sorted((out / folder).iterdir()) if p.name != "audit.html"]  # has costs
     return {str(p.relative_to(out)): p.read_bytes() for p in [*keep, out / "config_hash.txt"]}
 
 

@@ -189,6 +189,6 @@ def test_a_book_with_keys_that_are_none_is_none(tmp_path):
     store = LocalStore(str(tmp_path))
     finish(store, range(7))
     book = next(n for n, _ in store.names("work/done/pass0/") if "/book-" in n)
-    data = module._unpacked((tmp_path / book).read_bytes()).replace(result(3)[0].encode(), b"x" * 32, 1)
+    data = module.unpacked((tmp_path / book).read_bytes()).replace(result(3)[0].encode(), b"x" * 32, 1)
     (tmp_path / book).write_bytes(module._packed([data]))
     assert len(Journal(store, "pass0")) == 0

@@ -1,4 +1,4 @@
-"""Compressed archives: members and frames, whole, shared, empty, broken; limits; storage that fails."""
+"""Compressed archives: members and frames, whole, shared, empty, broken."""
 
 from __future__ import annotations
 
@@ -6,17 +6,12 @@ import base64
 import gzip
 import hashlib
 import os
-import time
-import tracemalloc
-import zlib
-from collections.abc import Callable
 from pathlib import Path
 
-import fsspec
 import pytest
 import zstandard
 
-from cleanpipe.errors import ConfigError, ShardError
+from cleanpipe.errors import ConfigError
 from cleanpipe.io.archive import read_archive, read_one
 from cleanpipe.io.record import Damage, RawRecord, ReadLimits
 
@@ -34,7 +29,11 @@ def packed(*records: bytes, level: int = 6) -> bytes:
 
 
 MEMBERS = [packed(record(n)) for n in range(5)]
+
+
 STARTS = [sum(map(len, MEMBERS[:n])) for n in range(6)]
+
+
 EMPTY = packed(b"")
 
 
@@ -234,49 +233,6 @@ class TestZstd:
         assert numbers(read(tmp_path / "a", joined(frames)[:-10])) == [0, 1, "cut"]
 
 
-def bomb(prefix: bytes, byte: bytes, mebibytes: int) -> bytes:
-    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
-    parts = [packer.compress(prefix)] + [packer.compress(byte * (1 << 20)) for _ in range(mebibytes)]
-    return b"".join([*parts, packer.flush()])
-
-
-HEAD = b"WARC/1.0\r\nWARC-Type: response\r\nWARC-Record-ID: <urn:x:9>\r\n"
-BOMBS = {
-    "a block": (bomb(HEAD + b"Content-Length: 33554432\r\n\r\n", b"\0", 32), 9),
-    "a head": (bomb(HEAD + b"X: ", b"a", 32), "no_record_head"),
-    "no record": (bomb(b"", b"\0", 32), "no_record_head"),
-    "blank lines behind a record": (bomb(record(9), b"\n", 32), 9),
-}
-
-
-@pytest.mark.parametrize("quick", ["fast", "member"])  # warcio itself has no bounds
-@pytest.mark.parametrize("what", BOMBS)
-def test_bombs_stay_in_bounded_memory(what: str, quick: str, tmp_path: Path) -> None:
-    member, expected = BOMBS[what]
-    limits = ReadLimits(max_body=1 << 16, max_head=1 << 14)
-    tracemalloc.start()
-    items = read(tmp_path / "a", joined([MEMBERS[0], member, MEMBERS[1]]), quick, limits)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert numbers(items) == [0, expected, 1]
-    assert peak < 8 << 20  # a chunk of the file, a window, a block; the member inflates to 32 MiB
-    if what == "a block":
-        assert isinstance(items[1], RawRecord)
-        assert items[1].oversize
-        assert len(items[1].block) == (1 << 16) + (1 << 14)
-
-
-def test_an_oversize_block_counts_whole_and_ends_where_it_ends(reader: str, tmp_path: Path) -> None:
-    path = tmp_path / "a.warc"
-    path.write_bytes(record(0, b"x" * 5000) + record(1))
-    archive = read_archive(str(path), reader=reader, limits=ReadLimits(max_body=1000, max_head=1000))
-    first, second = archive
-    assert isinstance(first, RawRecord)
-    assert (first.oversize, len(first.block), first.length) == (True, 2000, len(record(0, b"x" * 5000)))
-    assert second.offset == first.length
-    assert archive.facts.block_bytes == 5000 + len(record(1)) - record(1).index(b"\r\n\r\n") - 8
-
-
 def test_facts_and_progress(reader: str, tmp_path: Path) -> None:
     path = tmp_path / "a.warc.gz"
     data = joined([packed(record(n, os.urandom(300_000))) for n in range(20)])
@@ -305,53 +261,6 @@ def test_an_empty_file_and_no_archive(reader: str, tmp_path: Path) -> None:
     assert [(i.offset, i.length) for i in read(tmp_path / "a", noise, reader) if isinstance(i, Damage)] == [(0, 50_000)]
 
 
-def test_any_storage(reader: str) -> None:
-    with fsspec.open("memory://cleanpipe-archive/a.warc.gz", "wb") as file:
-        file.write(joined(MEMBERS))
-    archive = read_archive("memory://cleanpipe-archive/a.warc.gz", reader=reader)
-    assert numbers(list(archive)) == [0, 1, 2, 3, 4]
-    item = read_one("memory://cleanpipe-archive/a.warc.gz", STARTS[2], len(MEMBERS[2]), "file")
-    assert numbers([item]) == [2]
-
-
-def test_a_named_pipe_is_read_from_a_copy(tmp_path: Path) -> None:
-    import threading
-
-    path = tmp_path / "pipe"
-    os.mkfifo(path)
-    writer = threading.Thread(target=lambda: path.write_bytes(joined(MEMBERS)))
-    writer.start()
-    assert numbers(list(read_archive(str(path)))) == [0, 1, 2, 3, 4]
-    writer.join()
-
-
-@pytest.mark.parametrize(
-    "make", [lambda p: p / "missing", lambda p: p, lambda p: "memory://cleanpipe-archive/none.warc"]
-)
-def test_storage_that_fails_is_one_error(make: Callable[[Path], object], reader: str, tmp_path: Path) -> None:
-    uri = str(make(tmp_path))
-    with pytest.raises(ShardError) as caught:
-        list(read_archive(uri, reader=reader))
-    assert caught.value.source == uri
-    with pytest.raises(ShardError):
-        read_one(uri, 0, 10, "file")
-
-
-def test_storage_that_fails_in_the_middle(reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "a.warc.gz"
-    path.write_bytes(joined([packed(record(n, os.urandom(300_000))) for n in range(20)]))
-    real = os.pread
-
-    def failing(fd: int, size: int, offset: int) -> bytes:
-        if offset > 2_000_000:
-            raise OSError(5, "Input/output error")
-        return real(fd, size, offset)
-
-    monkeypatch.setattr(os, "pread", failing)
-    with pytest.raises(ShardError, match="Input/output error"):
-        list(read_archive(str(path), reader=reader))
-
-
 def test_unknown_reader() -> None:
     with pytest.raises(ConfigError, match="fast, member, warcio"):
         read_archive("a", reader="quick")
@@ -370,36 +279,3 @@ def test_ranges_without_a_record_stay_damaged(tmp_path: Path) -> None:
         item = read_one(str(path), offset, length, kind)
         assert isinstance(item, Damage)
         assert (item.offset, item.length, item.offset_kind) == (offset, length, kind)
-
-
-def cpu(action: Callable[[], object]) -> float:
-    began = time.process_time()
-    action()
-    return time.process_time() - began
-
-
-@pytest.mark.parametrize("filler", [b"\r\n", b" "], ids=["line ends", "blanks"])
-def test_a_member_of_nothing_costs_less_than_inflating_it(tmp_path, filler):
-    """128 MiB in an eighth of a megabyte: no reader inflates it all, and its neighbours are read."""
-    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
-    bait = b"".join(packer.compress(filler * ((1 << 20) // len(filler))) for _ in range(128)) + packer.flush()
-    path = tmp_path / "bait.warc.gz"
-    path.write_bytes(gzip.compress(record(1), mtime=0) + bait + gzip.compress(record(2), mtime=0))
-    plain = cpu(lambda: zlib.decompress(bait, 31))
-    for reader in ("fast", "member", "warcio"):
-        items: list[RawRecord | Damage] = []
-        cost = cpu(lambda reader=reader, items=items: items.extend(read_archive(str(path), reader=reader)))
-        assert [type(i).__name__ for i in items] == ["RawRecord", "Damage", "RawRecord"], reader
-        assert isinstance(items[1], Damage)
-        assert items[1].error == "bad_gzip"
-        assert cost < plain / 2 + 0.05, reader
-
-
-def test_a_dictionary_that_inflates_without_bound_is_none(tmp_path):
-    bomb = zstandard.ZstdCompressor().compress(b"\0" * (80 << 20))
-    frame = b"\x5d\x2a\x4d\x18" + len(bomb).to_bytes(4, "little") + bomb
-    path = tmp_path / "dictionary.warc.zst"
-    path.write_bytes(frame + zstandard.compress(record(1)))
-    (item,) = read_archive(str(path))
-    assert isinstance(item, RawRecord)
-    assert item.block == record(1).partition(b"\r\n\r\n")[2][:-4]
