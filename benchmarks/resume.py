@@ -15,15 +15,17 @@ import os
 import platform
 import resource
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from cleanpipe.engine.commit import unit_key
-from cleanpipe.engine.journal import BOOK, Journal, _packed, _spelled
+from cleanpipe.engine.journal import BOOK, Journal, book_of, json_line
 from cleanpipe.engine.plan import UnitPlan
 from cleanpipe.io.inputs import Input
 from cleanpipe.io.store import LocalStore
@@ -92,11 +94,21 @@ def build(folder: Path, units: int) -> None:
     for at in range(0, units, BOOK):
         numbers = range(at, at + BOOK)
         keys = [key_of(base, n, plan) for n in numbers]
-        lines = [_spelled(manifest(k, n)) for k, n in zip(keys, numbers, strict=True)]
+        lines = [json_line(manifest(k, n)) for k, n in zip(keys, numbers, strict=True)]
         name = f"{at:012x}.zst"
         (folder / "work/done/pass0").mkdir(parents=True, exist_ok=True)
-        store.write(f"work/done/pass0/tally-{name}", _packed([_spelled(t) for t in tallies]))
-        store.write(f"work/done/pass0/book-{name}", _packed([_spelled({"keys": keys, "tally": total}), *lines]))
+        book, beside = book_of(keys, total, tallies, lines)
+        store.write(f"work/done/pass0/tally-{name}", beside)
+        store.write(f"work/done/pass0/book-{name}", book)
+
+
+def machine() -> dict[str, Any]:
+    """Where and with what it was measured."""
+    return {
+        "machine": platform.machine(), "system": platform.platform(), "processors": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 1), "python": platform.python_version(), "pyarrow": version("pyarrow"),
+        "zstandard": version("zstandard"),
+    }  # fmt: skip
 
 
 def measure(folder: Path, units: int) -> None:
@@ -133,6 +145,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--units", type=int, default=1_000_000, help=f"a multiple of {BOOK:,}")
     parser.add_argument("--folder", type=Path)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.measure:
@@ -140,14 +153,18 @@ def main() -> None:
         return
     folder = Path(tempfile.mkdtemp(prefix="cleanpipe-resume-", dir=args.folder))
     try:
-        what = f"Python {platform.python_version()}, zstandard {version('zstandard')}"
-        print(f"{platform.machine()}, {os.cpu_count()} processors, {what}")
+        print(json.dumps(machine()))
         build(folder, args.units)
         size = sum(p.stat().st_size for p in folder.rglob("*.zst"))
         print(f"{args.units:,} manifests in {len(list(folder.rglob('book-*')))} books, {size / 1e6:,.0f} MB")
         command = [sys.executable, __file__, "--measure", "--units", str(args.units), "--folder", str(folder)]
-        for _ in range(3):
-            subprocess.run(command, check=True)
+        told = []
+        for _ in range(args.rounds):
+            told.append(json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout))
+            print(json.dumps(told[-1]), flush=True)
+        assert all(t["checked"] and t["left"] == 0 for t in told)
+        figures = [n for n in told[0] if n.endswith(("_seconds", "_MB"))]
+        print(json.dumps({"medians": {n: statistics.median(t[n] for t in told) for n in figures}}))
     finally:
         shutil.rmtree(folder)
 
