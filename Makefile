@@ -24,7 +24,7 @@ TEST_EXTRAS := dev,hf,literal,trafilatura,ray,sql,s3
 export RAY_USAGE_STATS_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-quick test-slow test-cluster test-image chaos lint format bench lm dist check-dist check-pins \
+.PHONY: help run test test-quick test-slow test-browser test-cluster test-image chaos lint format bench lm dist check-dist check-pins \
 	image image-lint manifests clean distclean
 
 help: ## this list
@@ -39,7 +39,7 @@ $(VENV)/.made:
 # the build tools first, so that they too are the pinned ones
 define install
 @echo "== installing cleanpipe[$(1)] and what it needs into $(VENV) (once; a minute or two)"
-@$(PIP) hatchling editables
+@$(PIP) hatchling editables setuptools
 @$(PIP) --no-build-isolation --editable '.[$(1)]'
 @touch $@
 endef
@@ -60,14 +60,17 @@ run: $(VENV)/.run ## the sample recipe on the real archives that come with the p
 	@echo ">>> datasets.load_from_disk('$(OUT)/data')"
 	@$(PY) -c "import datasets; d = datasets.load_from_disk('$(OUT)/data'); print(d); print(repr(d[0]['url']), repr(d[0]['text'][:80]))"
 
-test: $(VENV)/.test ## every test but those of the targets below: under two minutes on two cores
-	@$(PY) -m pytest -n auto --dist loadgroup -m 'not slow and not cluster and not image' $(TESTS)
+test: $(VENV)/.test ## every test but those of the targets below: about four minutes on two cores
+	@$(PY) -m pytest -n auto --dist loadgroup -m 'not slow and not cluster and not image and not browser' $(TESTS)
 
-test-quick: $(VENV)/.test ## without those that start Ray: under a minute
-	@$(PY) -m pytest -n auto --dist loadgroup -m 'not slow and not cluster and not image and not ray' $(TESTS)
+test-quick: $(VENV)/.test ## without those that start Ray
+	@$(PY) -m pytest -n auto --dist loadgroup -m 'not slow and not cluster and not image and not browser and not ray' $(TESTS)
 
 test-slow: $(VENV)/.test ## those that take ten seconds or more each
-	@$(PY) -m pytest -n auto --dist loadgroup -m 'slow and not cluster and not image' $(TESTS)
+	@$(PY) -m pytest -n auto --dist loadgroup -m 'slow and not cluster and not image and not browser' $(TESTS)
+
+test-browser: $(VENV)/.test ## the pages in Chromium: widths, light and dark, nothing runs or is fetched (chromium)
+	@$(PY) -m pytest -n 0 -rs -m browser --durations=5 $(TESTS)
 
 test-cluster: $(VENV)/.test ## nodes and processes are killed, frozen and cut off (root, iproute2)
 	@$(PY) -m pytest -n 0 -rs -m cluster --durations=20 $(TESTS)

@@ -15,6 +15,7 @@ PLATFORMS = (
     *(f"manylinux_2_{minor}_x86_64" for minor in range(28, 4, -1)),
     "manylinux2014_x86_64",
 )  # Debian 11 and later
+SOURCES = ("jsonpath-rw",)  # pure Python, published without a wheel; mlcroissant, a tool of the tests, needs it
 
 
 def main(constraints: str) -> int:
@@ -33,6 +34,7 @@ def main(constraints: str) -> int:
                 "--only-binary=:all:",
             ]
             command += ["--python-version", version, "--target", target, "--requirement", constraints]
+            command += [f"--no-binary={name}" for name in SOURCES]
             for platform in PLATFORMS:
                 command += ["--platform", platform]
             code = subprocess.run(command, check=False).returncode
