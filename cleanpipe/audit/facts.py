@@ -23,7 +23,7 @@ THRESHOLDS = (0.5, 0.65, 0.8, 0.9, 0.95, 0.99, 0.995)  # of the keep-curve
 AS_READ = (col.RECORD_TYPE, col.IS_HTTP, col.HTTP_STATUS, col.DECLARED_TYPE, col.MEDIA_TYPE, col.CHARSET)  # of a sample
 Samples = dict[str, list[dict[str, Any]]]
 Ints = npt.NDArray[np.int64]
-_HOST = r"^[A-Za-z][A-Za-z0-9+.\-]*://(?:[^/?#@]*@)?(?P<host>\[[^\]/?#]*\]|[^/?#:\[\]]+)"
+HOST = r"^[A-Za-z][A-Za-z0-9+.\-]*://(?:[^/?#@]*@)?(?P<host>\[[^\]/?#]*\]|[^/?#:\[\]]+)"
 
 
 def ledger_tally(
@@ -190,7 +190,7 @@ class _Rows:
 
     def hosts(self) -> dict[str, dict[str, int]]:
         """Documents of each host: all, kept, not wanted, duplicates; URLs without a host are left out."""
-        found = pc.extract_regex(self.column(col.URL), _HOST)
+        found = pc.extract_regex(self.column(col.URL), HOST)
         codes, labels = _coded(pc.utf8_lower(pc.struct_field(found, "host")), "")
         duplicate = np.asarray(pc.is_valid(self.column(col.KEPT_DOC_ID)).to_numpy(zero_copy_only=False))
         masks = {
@@ -281,10 +281,11 @@ def _identifiers(values: pa.Array) -> npt.NDArray[np.uint8]:
 def _hash(ids: npt.NDArray[np.uint8], seed: int) -> npt.NDArray[np.uint64]:
     """splitmix64 of the first 8 bytes (little-endian), keyed by that of the seed."""
     first = np.ascontiguousarray(ids[:, :8]).view("<u8").reshape(-1)
-    return _mix(first ^ _mix(np.array([seed % (1 << 64)], np.uint64)))
+    return mixed(first ^ mixed(np.array([seed % (1 << 64)], np.uint64)))
 
 
-def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def mixed(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """splitmix64, value by value: an order that has nothing of the input's."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

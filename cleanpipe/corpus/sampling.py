@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cleanpipe.audit.facts import mixed
+
 Sample = dict[str, Any]
 Samples = dict[str, list[Sample]]
 Words = npt.NDArray[np.uint64]
@@ -62,15 +64,7 @@ def row_orders(source: str, first: int, rows: int, seed: int) -> Words:
     """For each row of a segment the hash by which ``--sample`` chooses: of the file's name and the row's place."""
     digest = hashlib.sha256(f"{seed}\0{source}\0{first}".encode("utf-8", "surrogateescape")).digest()
     base = np.uint64(int.from_bytes(digest[:8], "little"))
-    return _mix(base ^ _mix(np.arange(rows, dtype=np.uint64)))
-
-
-def _mix(x: Words) -> Words:
-    """splitmix64."""
-    x = x + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    return mixed(base ^ mixed(np.arange(rows, dtype=np.uint64)))
 
 
 def interval(numerator: int, denominator: int, z: float = 1.96) -> list[float] | None:

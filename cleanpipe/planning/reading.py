@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -166,7 +167,7 @@ class Reading:
         return ReadLimits(max_body=self.recipe.read.max_body, expansion=self.recipe.read.expansion)
 
 
-class _Job:
+class _Job(ABC):
     """Items of one place. size: compressed bytes they take, once they are exhausted."""
 
     def __init__(self, reading: Reading, one: Chosen, block: int = 0) -> None:
@@ -174,8 +175,9 @@ class _Job:
         self.begin = block * reading.sample.block
         self.end = min(self.begin + reading.sample.block, one.source.size)
 
+    @abstractmethod
     def __iter__(self) -> Iterator[Item]:
-        raise NotImplementedError
+        """The items, in order."""
 
     def _archive(self, span: Span | None) -> Iterator[Item]:
         source, recipe = self.one.source, self.reading.recipe

@@ -8,6 +8,7 @@ from typing import Any
 
 from cleanpipe.errors import CleanpipeError
 from cleanpipe.queries.opened_run import OpenRun
+from cleanpipe.recipe import Recipe
 
 NOT_SET, ABSENT = "not set", "absent"
 Difference = dict[str, Any]  # what, a, b: plain JSON; words: for people
@@ -22,7 +23,8 @@ def recipes(a: OpenRun, b: OpenRun) -> dict[str, Any]:
     stages = [_stages(i) for i in (one, other)]
     settings = _order(stages[0], stages[1])
     for name in dict.fromkeys([*stages[0], *stages[1]]):
-        settings += _stage(name, stages[0].get(name), stages[1].get(name), _in_force(a, name), _in_force(b, name))
+        limits = (in_force(run.recipe, name) for run in (a, b))
+        settings += _stage(name, stages[0].get(name), stages[1].get(name), *limits)
     tables = [{k: v for k, v in i["settings"].items() if k != "stages"} for i in (one, other)]
     for name in sorted({*tables[0], *tables[1]}):
         settings += _values(name, tables[0].get(name, {}), tables[1].get(name, {}))
@@ -90,9 +92,9 @@ def _values(
     return out
 
 
-def _in_force(run: OpenRun, name: str) -> dict[str, float]:
-    """By option the limit of its cut, if all its cuts have one."""
-    setting = next((s for s in run.recipe.settings if s.ref.name == name and s.enabled), None)
+def in_force(recipe: Recipe, name: str) -> dict[str, float]:
+    """Of a stage by option the limit of its cut, if all its cuts have one; {} where a model of it is gone."""
+    setting = next((s for s in recipe.settings if s.ref.name == name and s.enabled), None)
     try:
         cuts = setting.build().cuts() if setting else ()
     except (CleanpipeError, OSError):

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from cleanpipe import batch as col
 from cleanpipe.audit.bins import edges
-from cleanpipe.audit.facts import THRESHOLDS
+from cleanpipe.audit.facts import HOST, THRESHOLDS
 from cleanpipe.queries.diff_ledger import Hashes, Ints, Outcomes, chunks, coded, fields, floats, hashed, whole
 from cleanpipe.queries.opened_run import OpenRun
 
@@ -38,7 +38,6 @@ Mask = npt.NDArray[np.bool_]
 _MOST = 2000  # values told apart of one column
 _HELD = 1 << 21  # host counts held before equal ones are added
 _NO_SCORE = frozenset({col.RECORD_OFFSET, col.RECORD_LENGTH, col.HTTP_STATUS})
-_HOST = r"^[A-Za-z][A-Za-z0-9+.\-]*://(?:[^/?#@]*@)?(?P<host>\[[^\]/?#]*\]|[^/?#:\[\]]+)"
 _CURVE = "keep-curve"
 _TOP = np.uint64(64 - 8)  # of a hash, that many bits are the bucket's
 _BEYOND = edges()[edges() >= 10]
@@ -165,7 +164,7 @@ def tally(run: OpenRun, outcomes: Outcomes, *, clustered: bool = True) -> Tally:
 
 def host_of(url: str | None) -> str:
     """The host of a URL, in lower case; "" where there is none."""
-    found = re.match(_HOST, url or "")
+    found = re.match(HOST, url or "")
     return found["host"].lower() if found else ""
 
 

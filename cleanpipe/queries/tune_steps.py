@@ -12,7 +12,7 @@ from typing import Any
 
 from cleanpipe.builtin import READ
 from cleanpipe.engine.commit import digest_of
-from cleanpipe.errors import CleanpipeError, ConfigError
+from cleanpipe.errors import ConfigError
 from cleanpipe.exchange import Exchange
 from cleanpipe.options import ReadOptions
 from cleanpipe.pipeline import consumed_by
@@ -205,17 +205,6 @@ def no_sets() -> ConfigError:
         "name what would be another: --set language_id.threshold=0.9, --set quality_score.max_perplexity=5000, "
         "--set minhash_drop.enabled=false (`cleanpipe stages` lists every option)"
     )
-
-
-def in_force(recipe: Recipe, option: str) -> float | None:
-    """The limit that holds for ``stage.option``; None where it is no limit of a score, or one of several."""
-    stage, _, name = option.partition(".")
-    setting = next((s for s in recipe.settings if s.ref.name == stage and s.enabled), None)
-    try:
-        limits = {c.at for c in setting.build().cuts() if c.option == name} if setting else set()
-    except (CleanpipeError, OSError):  # a model of an old run that is not there any more
-        return None
-    return limits.pop() if len(limits) == 1 else None
 
 
 def forgotten(made: Plan) -> Iterable[str]:

@@ -12,19 +12,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cleanpipe import batch as col
-from cleanpipe.queries.diff_recipe import NOT_SET, spelled
+from cleanpipe.audit.facts import HOST, mixed
+from cleanpipe.queries.diff_recipe import NOT_SET, in_force, spelled
 from cleanpipe.queries.opened_run import OpenRun
 from cleanpipe.queries.tune import IF, NOT_KNOWN, SOMEHOW, UNDECIDED, Fate, Tuned, outcomes
 from cleanpipe.queries.tune_kept import kept
 from cleanpipe.queries.tune_ledger import Piece
 from cleanpipe.queries.tune_samples import samples_of
-from cleanpipe.queries.tune_steps import forgotten, in_force
+from cleanpipe.queries.tune_steps import forgotten
 from cleanpipe.recipe import Recipe
 
 TOP = 20
 FLIPS = ("lost", "gained", "moved", "decided", "unknown")
 HOSTS_READ = 250_000  # flips of which the hosts are counted: URLs are the widest column of a ledger
-_HOST = r"^[A-Za-z][A-Za-z0-9+.\-]*://(?:[^/?#@]*@)?(?P<host>\[[^\]/?#]*\]|[^/?#:\[\]]+)"
 
 
 def kind_of(before: Fate, after: Fate) -> str:
@@ -162,7 +162,7 @@ def _by(tuned: Tuned, flips: npt.NDArray[np.int8]) -> tuple[_By, dict[str, int]]
         kinds = pa.array(kind[mask])
         found = [_counted(kinds, "language", language)]
         if with_host:
-            host = pc.utf8_lower(pc.struct_field(pc.extract_regex(table.column(col.URL), _HOST), "host"))
+            host = pc.utf8_lower(pc.struct_field(pc.extract_regex(table.column(col.URL), HOST), "host"))
             found.append(_counted(kinds, "host", host))
         return pa.concat_tables(found)
 
@@ -200,31 +200,24 @@ def _top(counts: pa.Table) -> list[dict[str, Any]]:
 
 def _picked(flips: npt.NDArray[np.int8], samples: int, seed: int) -> dict[str, list[int]]:
     """Of each kind the rows of smallest hash of seed and place in the ledger."""
-    key = _mix(np.array([seed % (1 << 64)], np.uint64))
+    key = mixed(np.array([seed % (1 << 64)], np.uint64))
     out: dict[str, list[int]] = {}
     for i, kind in enumerate(FLIPS):
         places = np.flatnonzero(flips == i)
         if places.size:
-            order = _mix(places.astype(np.uint64) ^ key)
+            order = mixed(places.astype(np.uint64) ^ key)
             some = np.argpartition(order, min(samples, places.size - 1))[:samples]
             out[kind] = places[some[np.argsort(order[some])]].tolist()
     return out
 
 
-def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """splitmix64."""
-    x = x + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
-
-
 def _change(old: Recipe, tuned: Tuned, option: str, before: Any, after: Any) -> dict[str, Any]:
     """An option's values, and in words what is in force where one is not set."""
+    stage, _, name = option.partition(".")
     words = []
     for recipe, value in ((old, before), (tuned.plan.recipe, after)):
         said = spelled(_plain(value))
-        limit = in_force(recipe, option) if said == NOT_SET else None
+        limit = in_force(recipe, stage).get(name) if said == NOT_SET else None
         words.append(said if limit is None else f"{said} ({limit:,.6g} in force)")
     return {"option": option, "before": _plain(before), "after": _plain(after), "words": " → ".join(words)}
 

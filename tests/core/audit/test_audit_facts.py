@@ -166,9 +166,9 @@ def test_samples_are_the_smallest_of_all_and_the_seed_picks_others():
 
 def test_the_first_values_of_splitmix64():
     """Reference: Steele, Lea, Flood 2014; the sequence of seed 0 is the mix of 0, then of the golden gamma, …"""
-    from cleanpipe.audit.facts import _mix
+    from cleanpipe.audit.facts import mixed
 
-    got = _mix(np.array([0, 0x9E3779B97F4A7C15], np.uint64))
+    got = mixed(np.array([0, 0x9E3779B97F4A7C15], np.uint64))
     assert [int(v) for v in got] == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4]
 
 
