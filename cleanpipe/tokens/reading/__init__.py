@@ -1,0 +1,1 @@
+"""What training reads of token stores: plans of sequences, and readers that give them in a plan's order."""
