@@ -60,6 +60,8 @@ class Found:
 class UnknownKeyError(ConfigError):
     """No row, or too many, for a key. nearest: the keys that might have been meant."""
 
+    public = True
+
     def __init__(self, message: str, nearest: Sequence[Near] = ()) -> None:
         super().__init__(message)
         self.nearest = list(nearest)
@@ -166,6 +168,10 @@ class Finder:
             if table.num_columns:
                 total += int(pc.sum(pc.equal(table.column(0), pa.scalar(doc_id, col.ID))).as_py() or 0)
         return total
+
+    def rows_with(self, kind: Kind, key: str) -> list[dict[str, Any]]:
+        """The whole rows that a key of this kind names, at most MOST; none is no error."""
+        return self.shelf.rows(self._exact(kind, key)[0])
 
     def row_of(self, doc_id: bytes) -> dict[str, Any] | None:
         """The whole row of a document."""

@@ -102,7 +102,7 @@ def _unknown(args: argparse.Namespace, error: Any) -> int:
         nearest = [{"key": n.key, "why": n.why, "doc_id": n.doc_id, "url": n.url} for n in error.nearest]
         show(json.dumps({"error": str(error), "nearest": nearest, "exit_code": 2}, indent=2))
     else:
-        warn(f"cleanpipe: {safe(str(error))}")
+        warn(f"cleanpipe: {safe(str(error))}", public=error.public)
         if error.nearest:
             warn(nearest_in_text(error.nearest))
     return 2
@@ -114,10 +114,11 @@ def _replayed(
     """The replay as plain data, and itself."""
     from cleanpipe.errors import ConfigError
     from cleanpipe.queries.explain import against_shard, shard_rows
+    from cleanpipe.queries.moved import uris_now
     from cleanpipe.queries.replay import Replayer
     from cleanpipe_jobs.explain_text import boundaries, replay_facts, words_apart
 
-    replayer = Replayer(run, _uris(args, run, storage), finder.row_of)
+    replayer = Replayer(run, uris_now(run, args.inputs or (), storage), finder.row_of)
     cautions = [*replayer.cautions(), *replayer.input_changes(row)]
     if not args.json:
         for line in cautions:
@@ -135,20 +136,3 @@ def _replayed(
             out["shard_rows"], out["shard_differs"] = 0, [str(fault)]
     out["words"] = words_apart(done.text, done.keeper.text) if done.keeper is not None else None
     return out, done
-
-
-def _uris(args: argparse.Namespace, run: OpenRun, storage: StorageOptions) -> dict[str, str]:
-    """Source → where it lies now: as the run read it, or as ``--input`` says."""
-    from cleanpipe.io.inputs import resolve_inputs
-
-    uris = {i["source"]: i["uri"] for i in run.facts["inputs"] if i.get("uri")}
-    if args.inputs:
-        now = resolve_inputs(args.inputs, source_root=None, storage=storage)
-        sources = [str(i["source"]) for i in run.facts["inputs"]]
-        for given in now:
-            path = given.uri.partition("?")[0]
-            fitting = [s for s in sources if path == s or path.endswith(f"/{s}")]
-            named = [s for s in sources if s.rpartition("/")[2] == path.rpartition("/")[2]]
-            if fitting or len(named) == 1:
-                uris[max(fitting or named, key=len)] = given.uri
-    return uris
