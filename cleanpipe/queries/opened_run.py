@@ -21,6 +21,9 @@ from cleanpipe.io.store import LocalStore, Store, open_store
 from cleanpipe.opening import ledger_of, shards_of
 from cleanpipe.options import StorageOptions
 from cleanpipe.recipe import Recipe, load_recipe, recipe_of
+from cleanpipe.tokens.audit.build import FORMAT as TOKENS_FORMAT
+from cleanpipe.tokens.audit.build import SECTIONS
+from cleanpipe.tokens.layout import STORE
 
 AUDIT = "audit.json"  # of a corpus
 WANT = ("ledger", "audit", "index", "quarantine")  # folders of a run that a question may read; and "data"
@@ -35,7 +38,8 @@ class OpenRun:
     unfinished run only what is known before its end (``identity``, ``inputs``; an input's ``uri`` where the plan told
     it). phase: "finished", or what its driver does or would do next. undecided: documents whose fate is null in the
     ledger, since they wait for the others; 0 in a finished run. corpus: it is the folder of a corpus audit
-    (``cleanpipe audit``): its ledger has a row for each document of the corpus, and there is no other table.
+    (``cleanpipe audit``): its ledger has a row for each document of the corpus, and there is no other table. tokens: it
+    is a token store (``cleanpipe tokenize``): its ledger has a row for each document, spans/ one for each window.
     """
 
     root: str
@@ -50,6 +54,7 @@ class OpenRun:
     phase: str = "finished"
     undecided: int = 0
     corpus: bool = False
+    tokens: bool = False
 
     @property
     def parts(self) -> list[Path]:
@@ -106,6 +111,7 @@ def open_run(
     data: bool = False,
     want: Sequence[str] = WANT,
     corpus: bool = False,
+    tokens: Sequence[str] | None = None,
 ) -> Iterator[OpenRun]:
     """Open a run for questions.
 
@@ -115,6 +121,7 @@ def open_run(
         data: with the shards.
         want: folders of the run that are read. Without "ledger" nothing of it is copied, or made of an unfinished run.
         corpus: open the folder of a corpus audit too; else it is an error that says what can be asked there.
+        tokens: open a finished token store too, and read these folders of it; None: it is such an error.
 
     Raises:
         ConfigError: there is no run, a later version of cleanpipe wrote it, or it is damaged. StopError: no room for
@@ -131,6 +138,9 @@ def open_run(
             folder = stack.enter_context(_folder(store, storage, {}, ("ledger",)))
             yield OpenRun(store.root, folder, store, True, 0, 0, audit, {}, recipe, corpus=True)
             return
+        if tokens is not None and (published := _published_tokens(store)) is not None:
+            yield stack.enter_context(_tokens(store, storage, published, tokens))
+            return
         yield _opened(store, storage, (*want, "data") if data and "data" not in want else tuple(want), stack)
 
 
@@ -139,6 +149,7 @@ def _opened(store: Store, storage: StorageOptions, want: Sequence[str], stack: E
         return stack.enter_context(finished(store, storage, want))
     if store.size(PLAN) < 0 and store.size(MANIFEST) < 0:
         raise ConfigError(f"{store.root} holds no run: name the folder that `cleanpipe run … --out` wrote")
+    _no_tokens(store)
     from cleanpipe.queries.partial import open_partial
 
     try:
@@ -171,7 +182,16 @@ def not_a_run(root: str) -> ConfigError:
 @contextmanager
 def finished(store: Store, storage: StorageOptions, want: Sequence[str] = WANT) -> Iterator[OpenRun]:
     """A finished run; see ``open_run``."""
-    manifest = _load(store, MANIFEST, ("files", "config_hash"))
+    manifest = _load(store, MANIFEST, ("files",))
+    if not isinstance(manifest["files"], dict):
+        raise damaged(store.root, MANIFEST, "its files are no object")
+    if STORE in manifest["files"]:
+        raise ConfigError(
+            f"{store.root} holds tokens, not a run: `cleanpipe trace`, `cleanpipe query` and `cleanpipe report` answer "
+            "for tokens; for the rest name the run that they were made from"
+        )
+    if "config_hash" not in manifest:
+        raise damaged(store.root, MANIFEST, "it has no 'config_hash'")
     audit = _load(store, "audit/audit.json", ("format",))
     check_format(audit, store.root)
     if lacking := [k for k in ("funnel", "conservation", "shards") if k not in audit]:
@@ -181,6 +201,40 @@ def finished(store: Store, storage: StorageOptions, want: Sequence[str] = WANT) 
     units = int(facts["units"]["total"])
     with _folder(store, storage, manifest["files"], want) as folder:
         yield OpenRun(store.root, folder, store, True, units, units, audit, facts, recipe)
+
+
+def _published_tokens(store: Store) -> dict[str, Any] | None:
+    """The files of a finished token store; None of anything else."""
+    if store.size(MANIFEST) < 0:
+        return None
+    files = _load(store, MANIFEST, ("files",))["files"]
+    return files if isinstance(files, dict) and STORE in files else None
+
+
+@contextmanager
+def _tokens(
+    store: Store, storage: StorageOptions, published: Mapping[str, Any], want: Sequence[str]
+) -> Iterator[OpenRun]:
+    audit = _load(store, "audit/audit.json", SECTIONS)
+    if not isinstance(audit["format"], int) or audit["format"] > TOKENS_FORMAT:
+        raise ConfigError(
+            f"{store.root} was audited in format {json.dumps(audit['format'])}, this cleanpipe reads up to "
+            f"{TOKENS_FORMAT}: use a later version"
+        )
+    facts = _load(store, "run.json", ())
+    recipe = replace(load_recipe("web"), storage=storage)
+    with _folder(store, storage, published, want) as folder:
+        yield OpenRun(store.root, folder, store, True, 0, 0, audit, facts, recipe, tokens=True)
+
+
+def _no_tokens(store: Store) -> None:
+    """Raises ConfigError: the folder is that of a token store that is not finished."""
+    try:
+        plan = json.loads(store.read(PLAN))
+    except (OSError, ValueError, RecursionError):
+        return  # whoever reads it next says what is wrong
+    if isinstance(plan, dict) and "tokenizer" in plan and "run" in plan:
+        raise ConfigError(f"{store.root} holds tokens that are not finished: start the same `cleanpipe tokenize` again")
 
 
 def check_format(audit: Mapping[str, Any], root: str) -> None:

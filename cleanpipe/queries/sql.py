@@ -23,6 +23,8 @@ from cleanpipe.engine.rows import shard_schema
 from cleanpipe.errors import ConfigError
 from cleanpipe.quarantine import QUARANTINE_SCHEMA
 from cleanpipe.queries.opened_run import OpenRun
+from cleanpipe.queries.token_tables import spans_of
+from cleanpipe.tokens.making.ledger import SCHEMA as LEDGER
 
 BATCH = 2048  # rows
 T = TypeVar("T")
@@ -208,8 +210,8 @@ def _fill(sql: Sql, connection: Any, run: OpenRun, scratch: str, *, shards: bool
     import pyarrow.dataset as ds
 
     pipeline = run.recipe.pipeline()
-    tables = {"ledger": (run.parts, ledger.schema(pipeline.scores()))}
-    if not run.corpus:
+    tables = {"ledger": (run.parts, LEDGER if run.tokens else ledger.schema(pipeline.scores()))}
+    if not run.corpus and not run.tokens:
         aside = sorted((run.folder / "quarantine").glob("part-*.parquet"))
         tables["quarantine"] = aside, QUARANTINE_SCHEMA
     for name in ("python_enable_replacements", "autoinstall_known_extensions", "autoload_known_extensions"):
@@ -225,7 +227,10 @@ def _fill(sql: Sql, connection: Any, run: OpenRun, scratch: str, *, shards: bool
                 connection.execute(f"CREATE VIEW {name} AS FROM read_parquet({_literals(parts)})")
             else:
                 connection.register(name, schema.empty_table())
-    if not run.corpus:
+    if run.tokens:
+        if (run.folder / "spans").is_dir():
+            connection.register("spans", spans_of(run.root, run.folder))
+    elif not run.corpus:
         connection.register("shards", run.shards() if shards else shard_schema(pipeline).empty_table())
     for macro in MACROS:
         connection.execute(macro)
@@ -235,12 +240,14 @@ def _fill(sql: Sql, connection: Any, run: OpenRun, scratch: str, *, shards: bool
 
 def tables_of(run: OpenRun) -> Sequence[str]:
     """What can be asked of it."""
-    return ("ledger",) if run.corpus else ("ledger", "quarantine", "shards")
+    return ("ledger",) if run.corpus else ("ledger", "spans") if run.tokens else ("ledger", "quarantine", "shards")
 
 
 def asks_for_shards(sql: str) -> bool:
-    """Whether the text may speak of the shards: they are opened (and fetched from an object store) only then."""
-    return re.search(r"\bshards\b", sql, re.IGNORECASE) is not None
+    """Whether the text may speak of the shards, or of the spans of tokens: they are opened (and fetched from an object
+    store) only then.
+    """
+    return re.search(r"\b(shards|spans)\b", sql, re.IGNORECASE) is not None
 
 
 def _literal(text: str) -> str:

@@ -23,31 +23,41 @@ if TYPE_CHECKING:
     from cleanpipe.queries.opened_run import OpenRun
     from cleanpipe.queries.sql import Answer
 
-HELP = "ask a run by SQL: the ledger, the quarantine, the text"
+HELP = "ask a run by SQL: the ledger, the quarantine, the text; of tokens the spans"
 FORMATS = {".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".md": "markdown", ".parquet": "parquet", ".txt": "table"}
 LIMIT = 100  # rows shown on a terminal
 EPILOG = """\
-Without SQL: the tables, what each column means, and examples. The SQL is DuckDB's; it reads the run's files and nothing
-else, and writes nothing. Of several statements the last one is shown.
+Without SQL: the tables, what each column means, and examples. The SQL is
+DuckDB's; it reads the run's files and nothing else, and writes nothing. Of
+several statements the last one is shown.
 
-Identities (doc_id, content_id, kept_doc_id) are 16 bytes, shown as 32 hexadecimal digits: WHERE doc_id = id('9f86…').
-host(url) is a URL's host in lower case, as the audit counts hosts. Times are UTC.
+Identities (doc_id, content_id, kept_doc_id) are 16 bytes, shown as 32
+hexadecimal digits: WHERE doc_id = id('9f86…'). host(url) is a URL's host in
+lower case, as the audit counts hosts. Times are UTC.
 
 examples:
   cleanpipe query run/web
-  cleanpipe query run/web "SELECT fate, stage, reason FROM ledger WHERE url = 'http://example.org/'"
-  cleanpipe query run/web "FROM ledger WHERE reason = 'low_confidence'" --out lost.parquet
+  cleanpipe query run/web \\
+    "SELECT fate, stage, reason FROM ledger WHERE url = 'http://example.org/'"
+  cleanpipe query run/web --out lost.parquet \\
+    "FROM ledger WHERE reason = 'low_confidence'"
   cleanpipe query run/web --file funnel.sql --format markdown
-  echo "SELECT host(url), count(*) AS n FROM ledger GROUP BY 1 ORDER BY n DESC" | cleanpipe query run/web - --limit 20
-  cleanpipe query audit-mine "SELECT fails, count(*) FROM ledger GROUP BY 1"     what `cleanpipe audit` wrote
-  cleanpipe query s3://bucket/run/web "SELECT count(*) FROM ledger WHERE language_id_score >= 0.8"
+  echo "SELECT host(url), count(*) FROM ledger GROUP BY 1 ORDER BY 2 DESC" |
+    cleanpipe query run/web - --limit 20
+  cleanpipe query s3://bucket/run/web \\
+    "SELECT count(*) FROM ledger WHERE language_id_score >= 0.8"
+and of what `cleanpipe audit` and `cleanpipe tokenize` wrote:
+  cleanpipe query audit-mine "SELECT fails, count(*) FROM ledger GROUP BY 1"
+  cleanpipe query tokens/web "SELECT url, token_start, token_count FROM spans"
 """
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own."""
     parser.add_argument(
-        "out", metavar="OUT", help="the run folder, or s3://bucket/prefix; unfinished ones and corpus audits too"
+        "out",
+        metavar="OUT",
+        help="the run folder, or s3://bucket/prefix; unfinished ones, corpus audits and tokens too",
     )
     parser.add_argument("sql", metavar="SQL", nargs="?", help="one statement or more; - reads them from standard input")
     parser.add_argument("--file", metavar="FILE", help="read the SQL from a file")
@@ -77,10 +87,11 @@ def main(args: argparse.Namespace) -> int:
 
     sql, kind = _sql(args), _format(args)
     text = sql is not None and asks_for_shards(sql)
-    with open_run(args.out, storage_options(args.sets), data=text, corpus=True) as run:
+    tables = ("ledger", "spans") if text or sql is None else ("ledger",)
+    with open_run(args.out, storage_options(args.sets), data=text, corpus=True, tokens=tables) as run:
         if run.caution:
             warn(run.caution)
-        with open_sql(run, shards=text and not run.corpus) as asked:
+        with open_sql(run, shards=text and not run.corpus and not run.tokens) as asked:
             if sql is None:
                 overview(run, asked, as_json=args.json)
                 return 0

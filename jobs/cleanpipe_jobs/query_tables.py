@@ -20,6 +20,9 @@ from cleanpipe.engine.rows import shard_schema
 from cleanpipe.queries.columns import TABLES, meanings
 from cleanpipe.queries.opened_run import OpenRun
 from cleanpipe.queries.sql import CORPUS_EXAMPLES, EXAMPLES, Sql, tables_of
+from cleanpipe.queries.token_tables import EXAMPLES as TOKEN_EXAMPLES
+from cleanpipe.queries.token_tables import TABLES as TOKEN_TABLES
+from cleanpipe.queries.token_tables import token_meanings
 from cleanpipe_jobs.output import show
 
 LEAST = 8  # cells of a column that is cut, at least
@@ -89,8 +92,9 @@ def overview(run: OpenRun, asked: Sql, *, as_json: bool) -> None:
     stages = pipeline.complete()
     known: dict[str, list[dict[str, str]]] = {}
     rows: dict[str, int | None] = {}
-    examples = CORPUS_EXAMPLES if run.corpus else EXAMPLES
+    examples = CORPUS_EXAMPLES if run.corpus else TOKEN_EXAMPLES if run.tokens else EXAMPLES
     what_is = {**TABLES, "ledger": "one row for every document of the corpus"} if run.corpus else TABLES
+    what_is = TOKEN_TABLES if run.tokens else what_is
     for name in tables_of(run):
         if name == "shards":
             schema = shard_schema(pipeline)
@@ -99,7 +103,10 @@ def overview(run: OpenRun, asked: Sql, *, as_json: bool) -> None:
         else:
             schema = asked.ask(f"FROM {name} LIMIT 0").schema
             rows[name] = next(asked.ask(f"FROM {name} SELECT count(*)").batches).column(0)[0].as_py()
-        said = {**meanings(schema.names, name, stages), **(_of_corpus() if run.corpus else {})}
+        if run.tokens:
+            said = token_meanings(schema.names, name, stages)
+        else:
+            said = {**meanings(schema.names, name, stages), **(_of_corpus() if run.corpus else {})}
         known[name] = [{"name": f.name, "type": _type(f.type), "meaning": said[f.name]} for f in schema]
     if as_json:
         tables = {n: {"rows": rows[n], "meaning": what_is[n], "columns": known[n]} for n in known}

@@ -1,4 +1,6 @@
-"""``cleanpipe report``: a run's page again, from its audit.json and run.json; of an unfinished run, what is there."""
+"""``cleanpipe report``: a run's page again, from its audit.json and run.json; of an unfinished run, what is there; of
+tokens the page of their audit.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +13,29 @@ from pathlib import Path
 from cleanpipe.errors import ConfigError
 from cleanpipe_jobs.output import show, warn
 
-HELP = "draw the page of a run (audit.html) again, of an unfinished run too"
+HELP = "draw the page (audit.html) of a run or of tokens again, unfinished ones too"
 EPILOG = """\
-A finished run has its page already: OUT/audit/audit.html. This draws it again, with this version of cleanpipe, for runs
-that an earlier version wrote, for runs on an object store, and for runs that are not finished: then it shows the units
-that are done, and says so. The page is one file without scripts that asks the network for nothing: send it around.
+A finished run has its page already: OUT/audit/audit.html. This draws it again,
+with this version of cleanpipe, for runs that an earlier version wrote, for runs
+on an object store, and for runs that are not finished: then it shows the units
+that are done, and says so. The page is one file without scripts that asks the
+network for nothing: send it around.
 
-Nothing is written into the run's folder, whose files are sealed by its manifest.
+Nothing is written into the run's folder: its manifest seals its files.
 
 examples:
-  cleanpipe report run/web                                  writes web-audit.html here
-  cleanpipe report run/web --out /tmp/so-far.html           while the run is at work
+  cleanpipe report run/web                    writes web-audit.html here
+  cleanpipe report run/web --out so-far.html  while the run is at work
   cleanpipe report s3://bucket/run/web --out web.html
+  cleanpipe report tokens/web                 of what `cleanpipe tokenize` wrote
 """
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The command's own."""
-    parser.add_argument("out", metavar="OUT", help="the run folder, or s3://bucket/prefix; unfinished ones too")
+    parser.add_argument(
+        "out", metavar="OUT", help="the run folder, or s3://bucket/prefix; unfinished ones and tokens too"
+    )
     parser.add_argument("--out", dest="target", metavar="FILE", help="write the page there (default: NAME-audit.html)")
     parser.add_argument(
         "--set", action="append", default=[], dest="sets", metavar="storage.OPTION=VALUE",
@@ -40,12 +47,13 @@ def main(args: argparse.Namespace) -> int:
     """Write the page, print where it is; 0."""
     from cleanpipe.queries.opened_run import open_run
     from cleanpipe.report.audit_page import to_html
+    from cleanpipe.tokens.audit.page import to_html as of_tokens
     from cleanpipe_jobs.reach import storage_options
 
     target = Path(args.target or f"{_name(args.out)}-audit.html")
     _outside(target, args.out)
-    with open_run(args.out, storage_options(args.sets), want=("audit",)) as run:
-        page = to_html(run.audit, run.facts, caution=run.caution).encode()
+    with open_run(args.out, storage_options(args.sets), want=("audit",), tokens=()) as run:
+        page = (of_tokens(run.audit) if run.tokens else to_html(run.audit, run.facts, caution=run.caution)).encode()
         caution, finished = run.caution, run.finished
     _write(target, page)
     if args.json:
