@@ -26,6 +26,7 @@ class CleanpipeError(Exception):
     """
 
     exit_code = 1
+    public = False  # its URLs are of pages in the corpus, none of a place that is reached with secrets: shown whole
 
     def __init__(
         self, message: str, *, stage: str | None = None, source: str | None = None, offset: int | None = None

@@ -18,7 +18,9 @@ class Observer:
         """Work begins: units (parts of inputs) and bytes still to read; units that were done before, and taken over."""
 
     def phase(self, name: str, tasks: int) -> None:
-        """A phase of so many tasks begins: "read", "meet", "window", "publish"."""
+        """A phase of so many tasks begins: "read", "meet", "window", "publish"; of tokens "prove", "wait",
+        "map", "encode", "join".
+        """
 
     def progress(self, label: str, done: int) -> None:
         """So many bytes of this input are consumed."""
@@ -27,8 +29,8 @@ class Observer:
         """One task ended; documents that entered and that came through."""
 
     def result(self, kind: str, label: str, key: str, facts: Mapping[str, Any]) -> None:
-        """What one finished task reports. kind: "pass", "shard", "ledger". facts: ``documents`` that entered, ``rows``
-        out, ``bytes`` of input, ``quarantined``, ``cpu_seconds``, ``wall_seconds``, ``peak_memory_bytes``,
+        """What one finished task reports. kind: "pass", "shard", "ledger", "encode". facts: ``documents`` that entered,
+        ``rows`` out, ``bytes`` of input, ``quarantined``, ``cpu_seconds``, ``wall_seconds``, ``peak_memory_bytes``,
         ``stage_seconds`` {stage: CPU seconds}, ``host``, ``tries``; what does not apply is absent. Called after
         ``finished``.
         """

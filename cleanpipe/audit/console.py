@@ -32,7 +32,11 @@ def funnel(audit: Mapping[str, Any], width: int = 100) -> str:
 def percent(line: Any) -> str:
     """An audit line as a percentage, or the words in its place."""
     value = line["value"] if isinstance(line, Mapping) else line
-    return value if isinstance(value, str) else f"{value:.1%}".replace("%", " %")
+    if isinstance(value, str):
+        return value
+    if value and abs(value) < 0.0005:  # never "0.0 %" of something
+        return f"{value * 100:.2g} %" if abs(value) >= 0.000001 else "<0.0001 %"
+    return f"{value:.1%}".replace("%", " %")
 
 
 def size(number: int) -> str:

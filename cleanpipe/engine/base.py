@@ -43,7 +43,9 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """kind: a name in ``WORK``. key: identity of its outputs. label, weight: for people and for the order of work.
+    """kind: a name in ``WORK``, or the import path of a function like those ("package.module:function"). key: identity
+    of its outputs. label, weight: for people and for the order of work. gpus: how many it needs; an engine that knows
+    of none lets the task see what there is.
 
     Of every kind, ``args`` may hold what earlier tries taught (engine/attempts.py). ``careful``: [[first, count], …],
     documents that are treated one by one. ``condemned``: {doc_id in hex: [error, message]}, documents that are set
@@ -56,6 +58,7 @@ class Task:
     label: str
     weight: int = 0
     args: Mapping[str, Any] = field(default_factory=dict)
+    gpus: float = 0
 
 
 class Engine(ABC):

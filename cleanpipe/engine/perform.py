@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import platform
 import time
+from collections.abc import Callable
+from importlib import import_module
 
 from cleanpipe.engine.base import Context, Result, Task, Watch
 from cleanpipe.engine.machine import peak_memory
@@ -26,7 +28,7 @@ def perform(context: Context, task: Task, watch: Watch) -> Result:
     """
     began, opened, clock = time.process_time(), opening_seconds(), time.monotonic()
     try:
-        result = WORK[task.kind](context, task, watch)
+        result = _work(task.kind)(context, task, watch)
     except CleanpipeError:
         raise
     except MemoryError as error:  # outside of any step: those are asked document by document
@@ -39,6 +41,15 @@ def perform(context: Context, task: Task, watch: Watch) -> Result:
     result["peak_memory_bytes"] = peak_memory()
     result["host"] = platform.node()
     return result
+
+
+def _work(kind: str) -> Callable[[Context, Task, Watch], Result]:
+    """What a kind of task names; see ``Task``."""
+    if ":" not in kind:
+        return WORK[kind]
+    module, _, name = kind.partition(":")
+    work: Callable[[Context, Task, Watch], Result] = getattr(import_module(module), name)
+    return work
 
 
 def translate(error: OSError, label: str) -> CleanpipeError:

@@ -24,7 +24,7 @@ from cleanpipe.engine.ray_connect import connect
 from cleanpipe.engine.tasklog import VARIABLE
 from cleanpipe.errors import CleanpipeError, RetryableError, ShardError, StopError
 
-MAX_CALLS = 50  # a Ray worker is replaced after so many units
+MAX_CALLS = 50  # a Ray worker is replaced after so many units; one that held a GPU after each, which gives it back
 LOSSES = 6  # of one unit: workers and nodes that Ray lost under it
 WINDOW = 2  # tasks in flight for each slot
 WAIT = 1.0  # seconds between two looks at deadlines and signals
@@ -57,8 +57,9 @@ class RayEngine(Engine):
         self._ray, self._own = connect(workers)
         self._context = pickle.dumps(context)
         self._guards = context.recipe.guards
-        self._remote = self._ray.remote(num_cpus=1, max_calls=MAX_CALLS, max_retries=0, scheduling_strategy="SPREAD")(
-            _unit
+        self._remote, self._with_gpu = (
+            self._ray.remote(num_cpus=1, max_calls=calls, max_retries=0, scheduling_strategy="SPREAD")(_unit)
+            for calls in (MAX_CALLS, 1)
         )
         self._looked = self._last_cpu = 0.0
         self._slots, self._largest = 1, 0
@@ -105,7 +106,10 @@ class RayEngine(Engine):
                 flight = _Flight(task, self._guards.memory // MEMORY_SHARE)
             flight.deadline = now + self._guards.unit_seconds
             memory = min(flight.memory, self._largest or flight.memory)
-            remote = self._remote.options(memory=memory)
+            gpus = flight.task.gpus
+            remote = (
+                self._with_gpu.options(memory=memory, num_gpus=gpus) if gpus else self._remote.options(memory=memory)
+            )
             log = os.environ.get(VARIABLE, "")
             flying[remote.remote(self._context, pickle.dumps(flight.task), log)] = flight
 

@@ -22,7 +22,9 @@ NOT_KNOWN = frozenset({"NotImplemented", "MethodNotAllowed"})
 _T = TypeVar("_T")
 
 _USER = re.compile(r"(://)[^/?#\s'\"@]*@")
-_QUERY = re.compile(r"(\bhttps?://[^\s'\"?#<>]*)[?#][^\s'\"<>]*", re.IGNORECASE)
+_QUERY = re.compile(  # the bracket that closes one before the URL is the text's, not the query's
+    r"((\()?\bhttps?://[^\s'\"?#<>]*)[?#](?(2)[^\s'\"<>]*?(?=\)(?:[,;:.]*(?:\s|$)))|[^\s'\"<>]*)", re.IGNORECASE
+)
 _SECRET = re.compile(
     r"\b((?:x-(?:amz|goog|ms)-[\w-]+|aws_?(?:secret_?)?access_?key(?:_?id)?|signature|sig|token|password|secret"
     r"|access_?token|api_?key|credential|session_?token)\s*[=:]\s*)[^\s&'\"<>,;]+",

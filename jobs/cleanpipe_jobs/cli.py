@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
-import json
-import signal
 import sys
-import traceback
-from collections.abc import Sequence
-from importlib import import_module
-from types import FrameType
-from typing import NoReturn
 
-from cleanpipe.errors import CleanpipeError, ConfigError
-from cleanpipe_jobs.cli_parser import ASKING, build
-from cleanpipe_jobs.output import lost, open_missing_streams, scrubbed, show, warn
+try:
+    import argparse
+    import json
+    import signal
+    import traceback
+    from collections.abc import Sequence
+    from importlib import import_module
+    from types import FrameType
+    from typing import NoReturn
 
-_WRITES = ("run", "audit")  # what these are for lies in files: text that was lost costs nothing
+    from cleanpipe.errors import CleanpipeError, ConfigError
+    from cleanpipe_jobs.cli_parser import ASKING, build
+    from cleanpipe_jobs.output import lost, open_missing_streams, scrubbed, show, warn
+except KeyboardInterrupt:  # before ``main`` is there to answer it
+    sys.stderr.write("cleanpipe: stopped by SIGINT\n")
+    raise SystemExit(130) from None
+
+_WRITES = ("run", "audit", "tokenize")  # what these are for lies in files: text that was lost costs nothing
 
 
 class _Interrupted(BaseException):
@@ -27,9 +32,13 @@ class _Interrupted(BaseException):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit status."""
-    open_missing_streams()
-    args = _parse(argv)
-    _catch_signals()
+    try:
+        open_missing_streams()
+        _catch_signals()
+        args = _parse(argv)
+    except (KeyboardInterrupt, _Interrupted) as error:
+        warn(f"cleanpipe: stopped by {_signal_of(error).name}")
+        return 128 + _signal_of(error)
     lost.clear()
     try:
         status = _dispatch(args)
@@ -37,11 +46,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _failed(args, f"standard output could not be written: {lost[0]}", 3)
         return status
     except CleanpipeError as error:
-        return _failed(args, str(error), error.exit_code)
+        return _failed(args, str(error), error.exit_code, public=error.public)
     except (KeyboardInterrupt, _Interrupted) as error:
-        number = error.number if isinstance(error, _Interrupted) else signal.SIGINT
-        again = "; start the same line again to go on" if args.command in ("run", "quarantine") else ""
-        return _failed(args, f"stopped by {signal.Signals(number).name}{again}", 128 + number)
+        number = _signal_of(error)
+        again = "; start the same line again to go on" if args.command in ("run", "quarantine", "tokenize") else ""
+        return _failed(args, f"stopped by {number.name}{again}", 128 + number)
     except Exception as error:  # a fault of the program: one line, and how to see the rest
         first = (str(error).splitlines() or [""])[0]
         return _failed(args, f"internal error: {type(error).__name__}: {first} (--debug shows where)", 1)
@@ -64,13 +73,17 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return args
 
 
-def _failed(args: argparse.Namespace, message: str, status: int) -> int:
+def _failed(args: argparse.Namespace, message: str, status: int, *, public: bool = False) -> int:
     if args.debug:
         traceback.print_exc()
-    warn(f"cleanpipe: {message}")
+    warn(f"cleanpipe: {message}", public=public)
     if args.json:
-        show(json.dumps({"error": scrubbed(message), "exit_code": status}))
+        show(json.dumps({"error": message if public else scrubbed(message), "exit_code": status}))
     return status
+
+
+def _signal_of(error: BaseException) -> signal.Signals:
+    return signal.Signals(error.number) if isinstance(error, _Interrupted) else signal.SIGINT
 
 
 def _catch_signals() -> None:
@@ -139,13 +152,17 @@ def _verify(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from cleanpipe.brought import brought
+    from cleanpipe.tokens.store.verify import is_store, verify_tokens
+    from cleanpipe.tokens.store.verify_export import is_export, verify_export
     from cleanpipe.verify import verify
     from cleanpipe_jobs.reach import storage_options
 
     if "://" not in args.out and not Path(args.out).is_dir():
-        raise ConfigError(f"{args.out} is {'a file' if Path(args.out).exists() else 'no folder'}: name a run folder")
+        what = "a file" if Path(args.out).exists() else "no folder"
+        raise ConfigError(f"{args.out} is {what}: name a run folder or a token store")
     with brought(args.out, storage_options(args.sets)) as folder:
-        report = verify(folder)
+        store = is_store(folder)
+        report = (verify_tokens if store else verify_export if is_export(folder) else verify)(folder)
     if args.json:
         show(json.dumps({"out": args.out, "findings": report.findings, "checked": report.checked}, indent=2))
     else:
@@ -155,7 +172,8 @@ def _verify(args: argparse.Namespace) -> int:
             checked = ", ".join(f"{n:,} {what}" for what, n in report.checked.items())
             show(f"{args.out}: everything holds ({checked})")
         elif report.findings:
-            warn(f"{args.out}: {len(report.findings)} fault{'s' * (len(report.findings) != 1)}")
+            way = "; the `cleanpipe tokenize` line that made it mends it with --repair" if store else ""
+            warn(f"{args.out}: {len(report.findings)} fault{'s' * (len(report.findings) != 1)}{way}")
     return 1 if report.findings else 0
 
 

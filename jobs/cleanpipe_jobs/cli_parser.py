@@ -14,11 +14,15 @@ KINDS = ("warc", "wet", "wat", "robotstxt", "non200responses")  # the lists that
 # imports what is heavy when it is asked
 ASKING: dict[str, str] = {
     "audit": "cleanpipe_jobs.corpus_audit",
+    "decide": "cleanpipe_jobs.decide",
     "diff": "cleanpipe_jobs.diff",
     "explain": "cleanpipe_jobs.explain",
+    "export": "cleanpipe_jobs.export",
     "plan": "cleanpipe_jobs.plan",
     "query": "cleanpipe_jobs.query",
     "report": "cleanpipe_jobs.report",
+    "tokenize": "cleanpipe_jobs.tokenize",
+    "trace": "cleanpipe_jobs.trace",
     "tune": "cleanpipe_jobs.tune",
     "watch": "cleanpipe_jobs.live",
 }
@@ -34,6 +38,11 @@ one machine:
   cleanpipe recipe web > mine.toml; cleanpipe run mine.toml crawl/ --out run/mine
   cleanpipe verify run/web                                  re-read and prove everything that a run published
   cleanpipe quarantine run/web                              the records that were set aside, and why
+
+tokens:
+  cleanpipe tokenize run/web --tokens tokens/web            for training: Megatron, datatrove, PyTorch
+  cleanpipe trace tokens/web --token 123456                 which page, which bytes of which archive
+  cleanpipe decide tokens/web mask --url http://…           readers honour it at once
 
 many machines (jobs/README.md has more):
   cleanpipe doctor --cluster --address http://HEAD:8265 --storage s3://bucket/run
@@ -139,8 +148,8 @@ def build() -> argparse.ArgumentParser:
         )
 
     _run(command("run", "clean archives into a run folder", "Clean archives by a recipe into a folder.", RUN))
-    verify = command("verify", "re-read everything a run published and prove it")
-    verify.add_argument("out", metavar="OUT", help="the run folder")
+    verify = command("verify", "re-read everything a run or a token store published and prove it")
+    verify.add_argument("out", metavar="OUT", help="the run folder, or a token store")
     verify.add_argument("--quiet", "-q", action="store_true", help="print nothing but what is wrong")
     _sets(verify)
     _quarantine(command("quarantine", "list, show and treat again what a run set aside", epilog=QUARANTINE))

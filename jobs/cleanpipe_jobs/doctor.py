@@ -31,7 +31,10 @@ EXTRAS = {  # the module, what it is for, what installs it wherever cleanpipe ca
     "trafilatura": ("trafilatura", "html_scrub.engine = trafilatura", "trafilatura lxml-html-clean"),
     "s3": ("botocore", "s3:// in and out", "botocore"),
     "sql": ("duckdb", "SQL over the ledger", "duckdb"),
+    "tokenize": ("tokenizers", "cleanpipe tokenize", "tokenizers tiktoken sentencepiece"),
+    "gpu": ("torch", "tokenize --backend torch, and reading tokens in PyTorch", "torch"),
 }
+PARTS = {"tokenize": ("tokenizers", "tiktoken", "sentencepiece")}  # where an extra is more than one package
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +94,33 @@ def _packages() -> list[Finding]:
     lm = next((f"{n} {v}" for n in ("kenlm-ex", "kenlm", "ufal-kenlm") if (v := _installed(n))), None)
     out.append(Finding("kenlm", "ok" if lm else "wrong", lm or "not installed", "" if lm else "pip install kenlm-ex"))
     for extra, (module, what, packages) in EXTRAS.items():
-        there = importlib.util.find_spec(module) is not None
-        found = f"{module} {_installed(module) or ''}".strip() if there else f"not installed (needed for {what})"
-        mend = "" if there else f"pip install {packages}"
-        out.append(Finding(f"extra {extra}", "ok" if there else "note", found, mend))
-    return out
+        modules = PARTS.get(extra, (module,))
+        lacking = [m for m in modules if importlib.util.find_spec(m) is None]
+        found = ", ".join(f"{m} {_installed(m) or ''}".strip() for m in modules if m not in lacking)
+        if lacking:
+            found += f"{', ' if found else ''}{', '.join(lacking) if found else ''} not installed (needed for {what})"
+        mend = f"pip install {' '.join(lacking) if extra in PARTS else packages}" if lacking else ""
+        out.append(Finding(f"extra {extra}", "note" if lacking else "ok", found.strip(), mend))
+    return [*out, *_devices()]
+
+
+def _devices() -> list[Finding]:
+    """CUDA devices that torch finds; nothing without torch."""
+    if importlib.util.find_spec("torch") is None:
+        return []
+    try:
+        import torch
+
+        names = [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())]
+        built = torch.version.cuda
+    except Exception as error:  # whatever a broken build raises
+        mend = "pip install --force-reinstall torch"
+        return [Finding("cuda", "note", f"torch does not load: {error}", mend)]
+    if names:
+        return [Finding("cuda", "ok", f"{', '.join(names)} (CUDA {built})")]
+    if built:
+        return [Finding("cuda", "ok", f"torch finds no device (built for CUDA {built}): --device cpu only")]
+    return [Finding("cuda", "ok", "this build of torch knows no CUDA: --device cpu only")]
 
 
 def _package(name: str, mend: str) -> Finding:

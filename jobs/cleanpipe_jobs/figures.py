@@ -14,7 +14,13 @@ PHASES = {
     "meet": "comparing documents",
     "window": "cutting windows",
     "publish": "publishing",
+    "prove": "proving the backend",
+    "wait": "waiting for the run",
+    "map": "reading the ledger",
+    "encode": "encoding",
+    "join": "joining spans",
 }
+READING = ("read", "encode")  # phases that are measured by the bytes of their input
 RECENT = 60.0  # seconds at least that a rate looks back: units end in lumps
 
 
@@ -33,6 +39,7 @@ class Look:
     byte_rate: float | None
     document_rate: float | None
     left: float | None  # seconds
+    token_rate: float | None = None
 
     @property
     def share(self) -> float | None:
@@ -43,11 +50,14 @@ class Look:
 
     def words(self) -> list[str]:
         """The figures that there are, what matters most first."""
-        out = [f"{self.units:,} of {self.tasks:,} units"] if self.tasks > 1 or self.size > 0 else []
+        units = f"{self.units:,} of {self.tasks:,} unit{'s' * (self.tasks != 1)}"
+        out = [units] if self.tasks > 1 or self.size > 0 else []
         if self.byte_rate is not None:
             out.append(f"{self.byte_rate / 1e6:,.1f} MB/s")
         if self.document_rate is not None:
             out.append(f"{self.document_rate:,.0f} documents/s")
+        if self.token_rate is not None:
+            out.append(f"{self.token_rate:,.0f} tokens/s")
         if self.quarantined:
             out.append(f"{self.quarantined:,} quarantined")
         if self.size > 0:
@@ -56,7 +66,9 @@ class Look:
 
     def time_left(self) -> str:
         """For people; the time spent where the rest is unknown."""
-        return f"{clock(self.left)} left" if self.left is not None else f"{clock(self.seconds)} so far"
+        if self.left is not None:
+            return f"{clock(self.left)} left"
+        return f"{clock(self.seconds)} so far" if self.seconds >= 1 else "just begun"
 
 
 class Figures(Observer):
@@ -72,7 +84,7 @@ class Figures(Observer):
         self.began = self._now()
         self._flying: dict[str, int] = {}  # bytes consumed of what is being read
         self._flown = self._landed = self._moved = 0  # their sum; bytes of finished units; of which by the last one
-        self.documents = 0
+        self.documents = self.tokens = 0
         self._marks: list[tuple[float, float]] = [(self.began, 0.0)]
 
     def started(self, units: int, size: int, resumed: int, reused: int) -> None:  # noqa: ARG002
@@ -82,7 +94,7 @@ class Figures(Observer):
     def phase(self, name: str, tasks: int) -> None:
         """Counting begins anew. Where some units are read again, their bytes are not known."""
         self._begin(name, tasks)
-        if name == "read":
+        if name in READING:
             self._size, self._planned = self._planned, 0
 
     def progress(self, label: str, done: int) -> None:
@@ -100,18 +112,20 @@ class Figures(Observer):
 
     def result(self, kind: str, label: str, key: str, facts: Mapping[str, Any]) -> None:  # noqa: ARG002
         """The bytes of the unit just finished, and what of it lies in quarantine."""
-        if kind == "pass":
+        if kind in ("pass", "encode"):
+            self.tokens += int(facts.get("tokens", 0))
             self.quarantined += int(facts.get("quarantined", 0))
             self._landed += int(facts.get("bytes", self._moved)) - self._moved
         self._moved = 0
 
     def look(self) -> Look:
         """The figures now. Called from the display's thread: reads single numbers, changes only its own marks."""
-        now, reading = self._now(), self.name == "read"
+        now, reading = self._now(), self.name in READING
         read, size = (self._landed + self._flown, self._size) if reading else (0, 0)
         documents, landed, units, tasks = self.documents, self._landed, self.units, self.tasks
         rate = self._rate(now, read if reading else units)
         by_bytes = documents / landed if reading and landed else None
+        tokens = self.tokens / landed if reading and landed and self.tokens else None
         left = None
         if rate and reading and size:
             left = max(0, size - read) / rate
@@ -129,6 +143,7 @@ class Figures(Observer):
             byte_rate=rate if reading else None,
             document_rate=rate * by_bytes if rate and by_bytes is not None else None,
             left=left,
+            token_rate=rate * tokens if rate and tokens is not None else None,
         )
 
     def _rate(self, now: float, amount: float) -> float | None:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from cleanpipe.errors import ConfigError
 from cleanpipe.observer import Observer
+from cleanpipe_jobs.figures import READING
 from cleanpipe_jobs.output import warn
 
 # name: kind, what it says, labels. No gauge: Ray forgets one a few seconds after it was set
@@ -68,7 +69,7 @@ class Metrics(Observer):
     def phase(self, name: str, tasks: int) -> None:  # noqa: ARG002
         """Units are counted where they are read."""
         self._settle("failed")
-        self._reading = name == "read"
+        self._reading = name in READING
         self._flush(force=True)
 
     def finished(self, label: str, documents: int, alive: int) -> None:  # noqa: ARG002
@@ -81,9 +82,9 @@ class Metrics(Observer):
         self._settle("failed" if facts.get("failed") else "done")
         for stage, seconds in dict(facts.get("stage_seconds") or {}).items():
             self._add("cleanpipe_stage_seconds", seconds, stage)
-        if kind == "pass":
+        if kind in ("pass", "encode"):
             self._add("cleanpipe_quarantined", facts.get("quarantined", 0))
-        if kind == "pass" and self._reading:
+        if kind in ("pass", "encode") and self._reading:
             self._add("cleanpipe_documents", facts.get("documents", 0))
             self._add("cleanpipe_bytes", facts.get("bytes", 0))
             if facts.get("wall_seconds") is not None:

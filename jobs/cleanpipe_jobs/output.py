@@ -53,10 +53,10 @@ def show(text: str = "") -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def warn(text: str) -> None:
-    """Print to standard error, if it can be; harmless and without credentials."""
+def warn(text: str, *, public: bool = False) -> None:
+    """Print to standard error, if it can be; harmless, and without credentials. public: see ``CleanpipeError``."""
     with contextlib.suppress(OSError):
-        print(harmless(scrubbed(text)), file=sys.stderr, flush=True)
+        print(harmless(text if public else scrubbed(text)), file=sys.stderr, flush=True)
 
 
 def outside(target: str | Path, option: str, *runs: str | Path) -> Path:

@@ -44,7 +44,7 @@ class Console(Observer):
         whole = units + resumed + reused
         for n, what in ((resumed, "done before"), (reused, "taken over")):
             if n and not self.quiet:
-                self._say(f"{n:,} of {whole:,} units {'was' if n == 1 else 'were'} {what}")
+                self._say(f"{n:,} of {whole:,} unit{'s' * (whole != 1)} {'was' if n == 1 else 'were'} {what}")
 
     def phase(self, name: str, tasks: int) -> None:
         """A new phase; the first one begins the display."""

@@ -21,10 +21,12 @@ from cleanpipe.io.remote import redacted
 from cleanpipe.io.store import Store, open_store
 from cleanpipe.observer import Observer
 from cleanpipe.recipe import Recipe, load_recipe, recipe_of
+from cleanpipe.tokens.layout import POLICY, STORE
 from cleanpipe_jobs.output import show, warn
 
 SHOWN = 20  # rows listed without --json
 HEAD = 2000  # bytes of a body that are shown
+_ASIDE = "SELECT doc_id, url, reason, detail FROM ledger WHERE fate = 'quarantined'"  # of a token store
 _MEND = {
     "damaged_range": "the bytes are damaged: fetch the archive again, then start a new run",
     "too_large": "above read.max_body: raise it in a new run",
@@ -39,6 +41,11 @@ def show_quarantine(args: argparse.Namespace, observer: Observer) -> int:
     root = place(args.out, "OUT")
     recipe = load_recipe("web", args.sets)  # for its [storage] and [guards]
     store = open_store(root, recipe.storage)
+    if max(store.size(STORE), store.size(POLICY)) >= 0:
+        raise ConfigError(
+            f"{args.out} is a token store: which documents were set aside, and why, its ledger tells: "
+            f'cleanpipe query {args.out} "{_ASIDE}"'
+        )
     if args.rerun and (args.stage or args.reason or args.source):
         raise ConfigError(
             "--rerun tries everything again that may end otherwise: --stage, --reason, --source choose rows to list"

@@ -12,6 +12,7 @@ from typing import Any
 
 from cleanpipe.errors import CleanpipeError, ConfigError
 from cleanpipe.observer import Observer
+from cleanpipe_jobs.figures import READING
 from cleanpipe_jobs.output import scrubbed, show, warn
 
 TASK = (  # what a task's line says beside its name, in this order
@@ -20,6 +21,7 @@ TASK = (  # what a task's line says beside its name, in this order
     "documents",
     "rows",
     "bytes",
+    "tokens",
     "quarantined",
     "tries",
     "host",
@@ -87,9 +89,9 @@ class TaskLog(Observer):
         """One task."""
         self.tasks += 1
         facts = {**facts, "seconds": facts.get("wall_seconds")}
-        if kind == "pass":
+        if kind in ("pass", "encode"):
             for name in SUMS:
-                if name in ("quarantined", "rows") or self.name == "read":  # a document enters the later passes again
+                if name in ("quarantined", "rows") or self.name in READING:  # a document enters the later passes again
                     self.sums[name] += int(facts.get(name, 0))
         said = {name: _short(facts[name]) for name in TASK if facts.get(name) is not None}
         self._write("task", phase=self.name, kind=kind, unit=scrubbed(label), key=key, **said)

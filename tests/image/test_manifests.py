@@ -320,8 +320,8 @@ def test_the_version_of_the_image_is_the_projects():
 
 def test_what_the_image_requires_is_what_the_project_says():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    command = [sys.executable, DOCKER / "requirements.py", ROOT / "pyproject.toml", "ray", "s3"]
+    command = [sys.executable, DOCKER / "requirements.py", ROOT / "pyproject.toml", "ray", "s3", "tokenize"]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     extras = project["optional-dependencies"]
-    assert listed == [*project["dependencies"], *extras["ray"], *extras["s3"]]
-    assert " pyproject.toml ray s3 > requirements.txt\n" in (DOCKER / "Dockerfile").read_text()
+    assert listed == [*project["dependencies"], *extras["ray"], *extras["s3"], *extras["tokenize"]]
+    assert " pyproject.toml ray s3 tokenize > requirements.txt\n" in (DOCKER / "Dockerfile").read_text()

@@ -1,5 +1,6 @@
 """The other commands: stages, recipe, verify, doctor, and what run prints."""
 
+import importlib.util
 import json
 import tomllib
 
@@ -57,6 +58,44 @@ def test_doctor_finds_this_environment_well(capsys):
     found = json.loads(capsys.readouterr().out)
     assert [f for f in found if f["state"] == "wrong"] == []
     assert main(["doctor"]) == 0
+
+
+def test_doctor_tells_what_tokenizing_needs_and_the_line_that_mends_it(monkeypatch, capsys):
+    from cleanpipe_jobs import doctor
+
+    def told():
+        assert main(["doctor", "--json"]) == 0
+        found = {f["what"]: f for f in json.loads(capsys.readouterr().out)}
+        return found["extra tokenize"], found["extra gpu"], found.get("cuda")
+
+    real = importlib.util.find_spec
+    for away, state, said, mend in (
+        ((), "ok", "tokenizers ", ""),
+        (("tiktoken",), "note", "tiktoken not installed (needed for cleanpipe tokenize)", "pip install tiktoken"),
+        (("tokenizers", "tiktoken", "sentencepiece"), "note", "not installed", "pip install tokenizers tiktoken"),
+    ):
+        monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda n, gone=away: None if n in gone else real(n))
+        tokenize, _, _ = told()
+        assert (tokenize["state"], said in tokenize["found"]) == (state, True)
+        assert tokenize["mend"].startswith(mend) and bool(tokenize["mend"]) == bool(mend)
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda n: None if n == "torch" else real(n))
+    assert told()[1:] == (
+        {
+            "what": "extra gpu",
+            "state": "note",
+            "found": "not installed (needed for tokenize --backend torch, and reading tokens in PyTorch)",
+            "mend": "pip install torch",
+        },
+        None,
+    )
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", real)
+    if real("torch") is not None:
+        _, gpu, cuda = told()
+        assert gpu["state"] == "ok" and gpu["found"].startswith("torch ")
+        import torch
+
+        here = torch.cuda.get_device_name(0) if torch.cuda.is_available() else "--device cpu only"
+        assert here in cuda["found"]
 
 
 def test_doctor_names_two_fasttext_builds_and_the_mend(monkeypatch, capsys):

@@ -73,7 +73,7 @@ def test_what_is_in_flight_counts_and_a_second_try_begins_anew(at):
 def test_nothing_is_promised_before_something_is_known(at):
     look = reading(at).look()
     assert (look.share, look.byte_rate, look.document_rate, look.left) == (0.0, None, None, None)
-    assert look.time_left() == "0:00 so far"
+    assert look.time_left() == "just begun"
     empty = Figures(at).look()
     assert (empty.share, empty.left, empty.words()) == (None, None, [])
 

@@ -235,6 +235,13 @@ REDACTED = [
     ("memory://a/secret=1", "memory://a/secret=…"),
     ("https://host/plain", "https://host/plain"),
     ("HTTPS://u@host/a?b", "HTTPS://host/a"),
+    ("two (https://h/a?x=1 and so on", "two (https://h/a and so on"),
+    (
+        "of (https://h/a?x=1), (http://h/b?y=(2)) and (http://h/c#d).",
+        "of (https://h/a), (http://h/b) and (http://h/c).",
+    ),
+    ("(https://h/a?sig=a)b&c=d)e", "(https://h/a"),
+    ("https://h/a?x=1)", "https://h/a"),
 ]
 
 
