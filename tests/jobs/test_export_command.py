@@ -23,7 +23,12 @@ def _said(capsys):
 def test_a_store_is_exported_and_found_again(tmp_path, tokens, capsys):
     line = ["export", tokens, "--to", "mds", "--out", str(tmp_path / "mds")]
     assert main(line) == 0
-    assert _said(capsys)[0] == f"{tmp_path}/mds: written: 3 documents, 14 tokens, 0.0 MB\n"
+    out = f"{tmp_path}/mds"
+    assert _said(capsys)[0] == (
+        f"{out}: written: 3 documents, 14 tokens, 0.0 MB\nprove it by `cleanpipe verify {out}`\n"
+    )
+    assert main(["verify", out]) == 0
+    capsys.readouterr()
     assert main([*line, "--json"]) == 0
     about = json.loads(_said(capsys)[0])
     assert (about["already"], about["documents"], about["tokens"]) == (True, 3, 14)
@@ -31,7 +36,7 @@ def test_a_store_is_exported_and_found_again(tmp_path, tokens, capsys):
     assert main(["export", tokens, "--to", "litdata", "--length", "4", "--out", str(tmp_path / "lit")]) == 0
     out = _said(capsys)[0]
     assert "written: 2 documents, 11 tokens" in out
-    assert "1 documents were left out" in out
+    assert "1 document was left out" in out
     assert "the last 3 tokens fill no block of 4" in out
 
 
