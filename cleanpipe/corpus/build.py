@@ -13,7 +13,6 @@ from cleanpipe.audit.lines import BINNED, EXACT, NOT_APPLICABLE, Line, count, la
 from cleanpipe.corpus import damage
 from cleanpipe.corpus.files import Columns, CorpusFile
 from cleanpipe.corpus.meeting import Met
-from cleanpipe.corpus.mojibake import NAMES
 from cleanpipe.corpus.recurring import Recurring
 from cleanpipe.corpus.rows import PROBLEMS
 from cleanpipe.corpus.sampling import Samples, interval
@@ -23,6 +22,7 @@ from cleanpipe.corpus.verdicts import verdicts, wipeouts
 from cleanpipe.recipe import Recipe
 from cleanpipe.stage import Cut
 from cleanpipe.tally import Tally
+from cleanpipe.text.mojibake import NAMES
 
 FORMAT, TOP = 1, 50
 SAMPLED = "sampled, with its 95 % interval"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html.entities import html5
 
-from cleanpipe.corpus.mojibake import NAMES, find_mojibake
+from cleanpipe.text.mojibake import NAMES, find_mojibake
 from cleanpipe.text.normalise import invisible_counts, odd_characters
 
 INVISIBLE, C1, PRIVATE, REPLACEMENT, INVALID, SURROGATES = (

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from cleanpipe.audit.facts import SELECTION
 from cleanpipe.audit.lines import largest, share
 from cleanpipe.corpus import damage
-from cleanpipe.corpus.mojibake import NAMES
 from cleanpipe.corpus.rows import TORN, problem_words
 from cleanpipe.corpus.textstages import EMPTY, NORMALISE
+from cleanpipe.text.mojibake import NAMES
 
 if TYPE_CHECKING:
     from cleanpipe.corpus.build import Facts

@@ -2,7 +2,12 @@
 
 Order: BOM, HTTP, a declaration in the first 1,024 bytes (meta, then the XML line), strict UTF-8, a later meta, the
 detector. Labels, quirks and the reading of declarations follow the WHATWG standards (Encoding; HTML, "determining the
-character encoding"), so that a page reads as it does in a browser.
+character encoding"), so that a page reads as it does in a browser; but where a browser shows nonsense and the bytes
+prove another charset, they are believed:
+
+- a label of another charset on a body that is UTF-8 throughout, with ``PROOF`` characters beyond ASCII or more;
+- the label utf-8 on a body whose bytes beyond ASCII are not built like UTF-8: what else is declared, or the detector;
+- any label or byte order mark on a body whose NULs show UTF-16 of this or that byte order.
 """
 
 from __future__ import annotations
@@ -13,14 +18,14 @@ from functools import lru_cache
 from io import StringIO
 from typing import NamedTuple
 
-from cleanpipe.io.charset_labels import AMENDED, CODECS, DETECTED, NAME_OF, SINGLE_BYTE
+from cleanpipe.io.charset_declared import META, PRESCAN, XML, late_meta, prescan
+from cleanpipe.io.charset_labels import AMENDED, CODECS, DETECTED, NAME_OF, SINGLE_BYTE, encoding
 from cleanpipe.io.sniff import looks_utf16
 
-BOM, HTTP, META, XML, UTF8, DETECTOR, DEFAULT = "bom", "http", "meta", "xml", "utf8", "detector", "default"
+BOM, HTTP, UTF8, DETECTOR, DEFAULT = "bom", "http", "utf8", "detector", "default"
 REPLACEMENT = "replacement"
-PRESCAN = 1024  # bytes
 MENDED = 1 << 19  # errors in a body that are mended one by one; the rest of one with more is no text in that charset
-LATE_META = 1 << 20  # bytes; a declaration behind them is not looked for
+PROOF = 4  # multi-byte sequences; text of another charset that holds so many and nothing else is next to impossible
 NEARLY = 2  # sound multi-byte sequences for each broken one make a damaged page UTF-8; legacy pages reach 0.4
 
 
@@ -30,6 +35,12 @@ class Reading(NamedTuple):
     charset: str
     source: str
     text: str | None = None
+
+
+class Sound(Reading):
+    """One of a body that is its text's UTF-8, byte for byte."""
+
+    __slots__ = ()
 
 
 def decide(body: bytes, http_charset: str | None, is_html: bool) -> tuple[str, str]:
@@ -44,10 +55,10 @@ def decide(body: bytes, http_charset: str | None, is_html: bool) -> tuple[str, s
 
 def read(body: bytes, http_charset: str | None, is_html: bool) -> Reading:
     """As ``decide``, with the text: what ``decode`` gives, found in one go. None for "replacement"."""
-    charset, source, text = _read(body, http_charset, is_html)
-    if text is None and charset != REPLACEMENT:
-        text = decode(body, charset)
-    return Reading(charset, source, text)
+    found = _read(body, http_charset, is_html)
+    if found.text is not None or found.charset == REPLACEMENT:
+        return found
+    return Reading(found.charset, found.source, decode(body, found.charset))
 
 
 def _read(body: bytes, http_charset: str | None, is_html: bool) -> Reading:
@@ -55,42 +66,63 @@ def _read(body: bytes, http_charset: str | None, is_html: bool) -> Reading:
     if marked:
         return Reading(marked, BOM)
     head = body[:PRESCAN]
-    if http_charset:
-        named = encoding(http_charset)
-        # UTF-16 markup is full of NULs: without one the label is wrong, and the page would be lost.
-        if named and not (is_html and named in ("utf-16le", "utf-16be") and head and b"\0" not in head):
-            return Reading(named, HTTP)
-    wide = looks_utf16(head)
+    named = encoding(http_charset) if http_charset else None
+    wide = looks_utf16(head) if b"\0" in head else None
     if wide:
-        return Reading(wide, XML if head.replace(b"\0", b"").startswith(b"<?x") else DETECTOR)
-    if is_html:
-        declared = prescan(head)
-        if declared:
-            return Reading(*declared)
-    return _undeclared(body, is_html)
+        source = HTTP if wide == named else XML if head.replace(b"\0", b"").startswith(b"<?x") else DETECTOR
+        return Reading(wide, source)
+    # UTF-16 markup is full of NULs: without one the label is wrong, and the page would be lost.
+    if named and not (is_html and named in ("utf-16le", "utf-16be") and head and b"\0" not in head):
+        return _tried(body, named, HTTP, is_html)
+    declared = prescan(head) if is_html else None
+    return _tried(body, *declared, is_html) if declared else _undeclared(body, is_html)
+
+
+def _tried(body: bytes, named: str, source: str, is_html: bool) -> Reading:
+    """As it is labelled, unless the bytes prove that the label is wrong."""
+    if named in _WITHOUT_PROOF:
+        return Reading(named, source)
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError:
+        return (named == "utf-8" and _otherwise(body, source, is_html)) or Reading(named, source)
+    if named == "utf-8" or text.isascii():
+        return Sound(named, source, text)
+    proven = len(text) - len(body.translate(None, _ABOVE_ASCII)) >= PROOF
+    return Sound("utf-8", UTF8, text) if proven else Reading(named, source)
+
+
+def _otherwise(body: bytes, source: str, is_html: bool) -> Reading | None:
+    """What a body is that was said to be UTF-8 and is not built like it; None where nothing better is known."""
+    text = body.decode("utf-8", "replace")
+    high, marks = len(body) - len(body.translate(None, _ABOVE_ASCII)), text.count("\ufffd")
+    broken, sound = marks - body.count(b"\xef\xbf\xbd"), len(text) - (len(body) - high) - marks
+    if broken < FOREIGN or sound >= NEARLY * broken or 2 * sum(map(len, _BUILT_LIKE_UTF8.findall(body))) >= high:
+        return None
+    declared = prescan(body[:PRESCAN]) if is_html and source == HTTP else None
+    for name, by in (*([declared] if declared else []), (_detect(body), DETECTOR)):
+        if name and name not in _NOT_ASCII_BASED and name not in ("utf-8", REPLACEMENT):
+            text = decode(body, name)
+            if text.count("\ufffd") * 50 <= high:
+                return Reading(name, by, text)
+    return None
 
 
 def _undeclared(body: bytes, is_html: bool) -> Reading:
     plain = body.isascii()
     if not plain:
-        text = _as_utf8(body)
+        text, sound = _as_utf8(body)
         if text is not None:
-            return Reading("utf-8", UTF8, text)
+            return (Sound if sound else Reading)("utf-8", UTF8, text)
     late = late_meta(body) if is_html else None
     if late:
         return Reading(late, META)
     if plain and b"\x1b$" not in body:  # the escapes of ISO-2022-JP and -KR are ASCII
-        return Reading("utf-8", UTF8, body.decode("ascii"))
+        return Sound("utf-8", UTF8, body.decode("ascii"))
     found = _detect(body)
     if found:
         return Reading(found, DETECTOR)
     return Reading("utf-8", UTF8) if plain else Reading("windows-1252", DEFAULT)
-
-
-@lru_cache(maxsize=4096)
-def encoding(label: str) -> str | None:
-    """The standard's "get an encoding": blanks around the label and its case do not count; None if there is none."""
-    return NAME_OF.get(label.strip("\t\n\x0c\r ").lower()) if label.isascii() else None
 
 
 def _bom(body: bytes) -> str | None:
@@ -101,24 +133,33 @@ def _bom(body: bytes) -> str | None:
         # Browsers know no UTF-32; but a UTF-16 page that begins with NUL is none, and this one can be read.
         if start == b"\xff\xfe\0\0":
             return "utf-32le"
+        if start[0] and (wide := looks_utf16(body[2:PRESCAN])):  # a mark of the other byte order
+            return wide
         return {0xFF: "utf-16le", 0xFE: "utf-16be", 0: "utf-32be"}[start[0]]
     return None
 
 
 _ABOVE_ASCII = bytes(range(0x80, 0x100))
+FOREIGN = 3  # broken sequences; fewer are damage
+_BUILT_LIKE_UTF8 = re.compile(  # with overlong forms, surrogates and what lies beyond Unicode: bad UTF-8, but that
+    rb"[\xc0-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf7][\x80-\xbf]{3}|[\xf8-\xfd][\x80-\xbf]{4,5}"
+)
+_WITHOUT_PROOF = frozenset({"replacement", "iso-2022-jp", "utf-16le", "utf-16be", "x-user-defined"})
 
 
-def _as_utf8(body: bytes) -> str | None:
-    """The text if the body is UTF-8 throughout, or but for local damage or a cut last character; else None."""
+def _as_utf8(body: bytes) -> tuple[str | None, bool]:
+    """The text and True if the body is UTF-8 throughout; the text and False if it is so but for local damage or a cut
+    last character; else None.
+    """
     try:
-        return body.decode("utf-8")
+        return body.decode("utf-8"), True
     except UnicodeDecodeError as error:
         cut = error.reason == "unexpected end of data"
     text = body.decode("utf-8", "replace")
     marks = text.count("\ufffd")
     broken = marks - body.count(b"\xef\xbf\xbd") - cut
     sound = len(text) - len(body.translate(None, _ABOVE_ASCII)) - marks
-    return text if sound and sound >= NEARLY * broken else None
+    return (text if sound and sound >= NEARLY * broken else None), False
 
 
 def _detect(body: bytes) -> str | None:
@@ -136,126 +177,6 @@ def _detect(body: bytes) -> str | None:
 def _reads_as_western(body: bytes, charset: str) -> bool:
     theirs, western = _table(charset), _table("windows-1252")
     return all(theirs[b] == western[b] for b in set(body) if b >= 0x80)
-
-
-# --- declarations in the page ---------------------------------------------------------------------------------------
-
-_BLANK = rb"\t\n\x0c\r "
-_TAG = re.compile(rb"<(?:(!--)|(meta)(?=[" + _BLANK + rb"/])|(/?[a-z])|([!/?]))", re.IGNORECASE)
-_TAG_NAME_ENDS = re.compile(rb"[" + _BLANK + rb">]")
-_ATTRIBUTE = re.compile(
-    rb"[" + _BLANK + rb"/]*(?:>|(?P<name>=?[^" + _BLANK + rb"/>=]*)(?P<end>[" + _BLANK + rb"]*=[" + _BLANK + rb"]*)?)"
-)
-_VALUE = re.compile(
-    rb"\"([^\"]*)\"|'([^']*)'|([^" + _BLANK + rb">\"'][^" + _BLANK + rb">]*)(?=[" + _BLANK + rb">])|(?=>)"
-)
-_IN_CONTENT = re.compile(
-    rb"charset[" + _BLANK + rb"]*=[" + _BLANK + rb"]*"
-    rb"(?:\"([^\"]*)\"|'([^']*)'|([^\"'" + _BLANK + rb";][^" + _BLANK + rb";]*))?",
-    re.IGNORECASE,
-)
-_XML_LINE = re.compile(rb"\s*<\?xml\s[^>]*?\bencoding\s*=\s*(?:\"([^\"<>\s]+)\"|'([^'<>\s]+)')")
-_LATE = re.compile(
-    rb"<!--.*?(?:-->|\Z)|<(script|style|textarea|title|noscript|xmp)\b.*?(?:</\1|\Z)|(<meta)(?=[" + _BLANK + rb"/])",
-    re.IGNORECASE | re.DOTALL,
-)
-
-
-def prescan(head: bytes) -> tuple[str, str] | None:
-    """What the first bytes declare, as (charset, "meta" or "xml"): the standard's prescan; a meta goes before XML."""
-    if b"charset" in head.lower():
-        position = 0
-        while found := _TAG.search(head, position):
-            position = found.end()
-            if found[1]:
-                position = head.find(b"-->", found.start() + 2) + 3
-                if position < 3:
-                    break
-            elif found[2]:
-                declared, position = _meta(head, position)
-                if declared:
-                    return declared, META
-            elif found[3]:
-                name = _TAG_NAME_ENDS.search(head, position)
-                if not name:
-                    break
-                position = name.start()
-                while (attribute := _next_attribute(head, position)) and attribute[0]:
-                    position = attribute[2]
-                if not attribute:
-                    break
-                position = attribute[2]
-            else:
-                position = head.find(b">", position) + 1
-                if not position:
-                    break
-    xml = _XML_LINE.match(head)
-    named = encoding((xml[1] or xml[2]).decode("latin-1")) if xml else None
-    return (_as_declared(named), XML) if named else None
-
-
-def late_meta(body: bytes) -> str | None:
-    """The first declaration by a meta anywhere in the first MiB, comments and raw text elements passed over."""
-    if not re.search(rb"charset", body[PRESCAN:LATE_META], re.IGNORECASE):
-        return None
-    head, position = body[:LATE_META], 0
-    while found := _LATE.search(head, position):
-        position = found.end()
-        if found[2]:
-            declared, position = _meta(head, position)
-            if declared:
-                return declared
-    return None
-
-
-def _next_attribute(head: bytes, position: int) -> tuple[bytes, bytes, int] | None:
-    """Name and value in lower case and where they end; an empty name at the tag's end; None if the bytes end first."""
-    found = _ATTRIBUTE.match(head, position)
-    assert found is not None  # it fits the empty string
-    name, at = found["name"], found.end()
-    if name is None:
-        return b"", b"", at
-    if at >= len(head) and not found["end"]:
-        return None
-    if not found["end"]:
-        return name.lower(), b"", at
-    value = _VALUE.match(head, at)
-    if not value:
-        return None
-    return name.lower(), (value[1] or value[2] or value[3] or b"").lower(), value.end()
-
-
-def _meta(head: bytes, position: int) -> tuple[str | None, int]:
-    """The charset that the meta tag with attributes from ``position`` on declares, if any, and where the tag ends."""
-    seen: dict[bytes, bytes] = {}
-    while True:
-        attribute = _next_attribute(head, position)
-        if attribute is None:
-            return None, len(head)
-        name, value, position = attribute
-        if not name:
-            break
-        seen.setdefault(name, value)
-    if b"charset" in seen:
-        named = encoding(seen[b"charset"].decode("latin-1"))
-    elif seen.get(b"http-equiv") == b"content-type":
-        named = _from_content(seen.get(b"content", b""))
-    else:
-        named = None
-    return (_as_declared(named) if named else None), position
-
-
-def _from_content(content: bytes) -> str | None:
-    found = _IN_CONTENT.search(content)
-    if not found:
-        return None
-    written = found[1] or found[2] or found[3]
-    return encoding(written.decode("latin-1")) if written else None
-
-
-def _as_declared(named: str) -> str:
-    """A declaration that can be read as ASCII is not UTF-16; x-user-defined is what pages called windows-1252."""
-    return {"utf-16le": "utf-8", "utf-16be": "utf-8", "x-user-defined": "windows-1252"}.get(named, named)
 
 
 # --- decoding -------------------------------------------------------------------------------------------------------
@@ -283,7 +204,7 @@ def decode(body: bytes, charset: str) -> str:
         return ""
     else:
         return codecs.charmap_decode(body, "replace", _table(charset))[0]
-    return text.removeprefix("\ufeff")
+    return text[1:] if text[:1] in ("\ufeff", "\ufffe") else text
 
 
 @lru_cache(maxsize=64)

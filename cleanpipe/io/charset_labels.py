@@ -6,6 +6,8 @@ because that is what browsers read.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 LABELS_OF: dict[str, str] = {
     "utf-8": "unicode-1-1-utf-8 unicode11utf8 unicode20utf8 utf-8 utf8 x-unicode20utf8",
     "ibm866": "866 cp866 csibm866 ibm866",
@@ -118,3 +120,9 @@ DETECTED: dict[str, str] = {
     "mac-cyrillic": "x-mac-cyrillic",
     "johab": "johab",
 }
+
+
+@lru_cache(maxsize=4096)
+def encoding(label: str) -> str | None:
+    """The standard's "get an encoding": blanks around the label and its case do not count; None if there is none."""
+    return NAME_OF.get(label.strip("\t\n\x0c\r ").lower()) if label.isascii() else None

@@ -23,20 +23,21 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
-from functools import lru_cache
 
 import numpy as np
 
 from cleanpipe.errors import ConfigError
 from cleanpipe.text import unicode_tables as tables
+from cleanpipe.text.latest import latest
+from cleanpipe.text.mojibake_repair import damaged_lines, mend, suspicious, utf8
 
 WHITESPACE_RULES = ("paragraphs", "space")
 MAX_MARKS = 32  # marks in a row; the densest orthographies stack fewer than 10
 MAX_INDENT = 256  # blanks before the first word of a line
 
-ZWNJ, ZWJ, VOWEL_SEPARATOR, REPLACEMENT = "\u200c", "\u200d", "\u180e", "\ufffd"
+ZWNJ, ZWJ, VOWEL_SEPARATOR, REPLACEMENT, NBSP = "\u200c", "\u200d", "\u180e", "\ufffd", "\xa0"
 
 # Insides of character classes. sre turns those of the basic plane into a bitmap and tests further planes range by
 # range, for every character: so each class has few ranges there, or is used behind a cheaper search.
@@ -52,8 +53,8 @@ _BIDI_MARKS = "\u061c\u200e\u200f"
 
 _PLAIN_ASCII = bytes(b for b in range(128) if b in b"\t\n" or 0x20 <= b < 0x7F)
 _PRIVATE = "\ue000-\uf8ff"  # counted, not repaired
-_ODD = re.compile(
-    f"[{_CONTROLS}\ufdd0-\ufdef\ufffe\uffff{_BREAKS}{_BLANKS}{_SURROGATES}{_BIDI_MARKS}{VOWEL_SEPARATOR}{ZWNJ}{ZWJ}{_PRIVATE}\U0001fffe-\U0010ffff]"
+_RARE = re.compile(  # all but U+00A0, which half of all pages hold
+    f"[{_CONTROLS}\ufdd0-\ufdef\ufffe\uffff{_BREAKS}{_BLANKS[1:]}{_SURROGATES}{_BIDI_MARKS}{VOWEL_SEPARATOR}{ZWNJ}{ZWJ}{_PRIVATE}\U0001fffe-\U0010ffff]"
 )
 _FEW = 20  # kinds of characters that are looked for one by one
 _CHUNK = 1 << 16  # characters looked at in one go: bounds the list that findall makes
@@ -82,6 +83,8 @@ NEVER = _REMOVED | _BREAK | _BLANK | _SURROGATE
 _TAGS = frozenset(map(chr, range(0xE0000, 0xE0080)))
 INVISIBLE = _REMOVED | _TAGS | _BIDI | {VOWEL_SEPARATOR, ZWNJ, ZWJ}
 """Characters that show nothing, removed or not: what the audit counts by code point."""
+
+_PARTING = INVISIBLE | _SURROGATE
 
 _TAIL, _LETTERS, _PICTOGRAPHS = _table(tables.TAIL), _table(tables.JOINER_LETTERS), _table(tables.PICTOGRAPHIC)
 
@@ -114,13 +117,15 @@ _BLANK_OR_END = frozenset({"", " ", "\t", "\n"})
 _EMPTY_START_RE = re.compile(r"[ \t\n]*\n")
 _FIRST_INDENT_RE = re.compile(rf"[ \t]{{{MAX_INDENT}}}([ \t]+)")
 _INDENT_RE = re.compile(rf"(\n[ \t]{{{MAX_INDENT}}})[ \t]++")
+_LONG_INDENT = " " * (MAX_INDENT + 1)
 _EMPTY_LINE_RE = re.compile(r"\n[ \t]++(?=\n)")
 _INNER_SPACES_RE = re.compile(r"  (?<=[^ \n]  ) *+")
 _INNER_RE = re.compile(r"[ \t](?<=[^ \t\n][ \t])(?:[ \t]++|(?<=\t))")
 _EMPTY_LINES_RE = re.compile(r"\n\n\n+")
 _PRIVATE_RE = re.compile(f"[{_PRIVATE}]")
 _PRIVATE_PLANES_RE = re.compile("[\U000f0000-\U000ffffd\U00100000-\U0010fffd]")
-_IS_WHITE = bytes(byte in b" \t\n\r\x0b\x0c" for byte in range(256))
+_TAB_IN_INDENT_RE = re.compile(r"\n *\t")
+_ONLY_NBSP = frozenset(NBSP)
 _SPACES_RE = re.compile(r"[ \t\n](?:[ \t\n]++|(?<=[\t\n]))")
 
 
@@ -216,13 +221,18 @@ def keep_paragraphs(text: str) -> str:
         text = text[start.end() :]
     text = text.rstrip(" \t\n")
     tabs = "\t" in text
+    if ends := " \n" in text or (tabs and "\t\n" in text):
+        text = _EMPTY_LINE_RE.sub("\n", text)
+    if tabs and not (text[:1] in _BLANK_OR_END or _TAB_IN_INDENT_RE.search(text)):
+        text, tabs = text.replace("\t", " "), False  # every one is a blank: next to no page indents with tabs
     if tabs or "  " in text:
         text = (_INNER_RE if tabs else _INNER_SPACES_RE).sub(" ", text)
-        text = _INDENT_RE.sub(r"\1", text)
+        if tabs or _LONG_INDENT in text:
+            text = _INDENT_RE.sub(r"\1", text)
         if first := _FIRST_INDENT_RE.match(text):
             text = text[: first.start(1)] + text[first.end() :]
-    if tabs or " \n" in text:
-        text = _EMPTY_LINE_RE.sub("\n", text).replace(" \n", "\n")
+    if ends:
+        text = text.replace(" \n", "\n")
     return _EMPTY_LINES_RE.sub("\n\n", text) if "\n\n\n" in text else text
 
 
@@ -245,39 +255,59 @@ REPAIRS: tuple[tuple[Callable[[str], str], frozenset[str]], ...] = (
 """Repair and the characters of which it needs one to have work; ``compose`` and a white-space rule come after these."""
 
 
-@lru_cache(maxsize=1)  # the rule asks, and then the facts about the same text
+@latest  # the rule asks, and then the facts about the same text
 def odd_characters(text: str) -> frozenset[str]:
     """Which characters of the text some repair may have to touch, and those of private use; empty for most texts."""
     if text.isascii():
         return frozenset(text.encode().translate(None, _PLAIN_ASCII).decode())
-    found = _ODD.search(text)
-    kinds: set[str] = set()
+    found = _RARE.search(text)
+    kinds = {NBSP} if NBSP in text else set[str]()
     if found:
         for start in range(found.start(), len(text), _CHUNK):
-            kinds.update(_ODD.findall(text, start, start + _CHUNK))
+            kinds.update(_RARE.findall(text, start, start + _CHUNK))
     return frozenset(kinds)
 
 
-def normalise(text: str, whitespace: str = "paragraphs") -> str:
+def normalise(text: str, whitespace: str = "paragraphs", mojibake: bool = False) -> str:
     """The text after all of ``REPAIRS``: NFC, encodable, idempotent.
 
     Args:
         text: any string, lone surrogates included.
         whitespace: "paragraphs" or "space", see ``keep_paragraphs`` and ``single_spaces``.
+        mojibake: whether damaged lines are mended before the other repairs (``cleanpipe.text.mojibake_repair``).
 
     Raises:
         ConfigError: another white-space rule was asked for.
 
     """
     spacing = whitespace_rule(whitespace)
+    if not mojibake or text.isascii():
+        return _repaired(text, spacing)[0]
+    # What the other repairs take away may have parted two characters that are damage side by side: so on until nothing
+    # changes. A round that mends makes the text shorter, one that does not is the last but one.
+    while True:
+        suspect = suspicious(text)
+        done, joined = _repaired(mend(text) if suspect else text, spacing)
+        if done == text or not (suspect or (joined and suspicious(done))):
+            return done
+        text = done
+
+
+def _repaired(text: str, spacing: Callable[[str], str]) -> tuple[str, bool]:
+    """All repairs but that of mojibake; and whether one may have brought characters together that had others than
+    blanks between them.
+    """
     if spacing is single_spaces:
         text = text.replace("\0", " ")  # the literal rule replaces NUL; the default removes it
     odd = odd_characters(text)
     if odd:
         for repair, triggers in REPAIRS:
             if not odd.isdisjoint(triggers):
-                text = repair(text)
-    return spacing(text if text.isascii() else compose(text))
+                text = text.replace(NBSP, " ") if repair is unify_blanks and odd == _ONLY_NBSP else repair(text)
+    if text.isascii():
+        return spacing(text), True
+    composed = compose(text)
+    return spacing(composed), composed != text or not odd.isdisjoint(_PARTING)
 
 
 def whitespace_rule(name: str) -> Callable[[str], str]:
@@ -303,33 +333,49 @@ def text_facts(before: str, after: str) -> dict[str, int]:
     """Whole numbers for the audit of one text and its repaired form; zeros are left out.
 
     ``nuls_before``, ``surrogates_before``; ``invalid_before`` and ``invalid_after`` (U+FFFD); ``private_use``;
+    ``mojibake_documents_before`` (1) and ``mojibake_lines_before`` where lines look damaged, ``_after`` where still so;
     ``white_runs_before`` and ``white_runs_after`` (two or more white-space characters in a row, CRLF being one);
     ``invisible_before.U+200E`` and ``invisible_after.U+200E`` for each character of ``INVISIBLE``.
     """
+    facts = rare_facts(before, after)
+    for name, runs in (
+        ("white_runs_before", white_runs([utf8(before)], odd_characters(before))),
+        ("white_runs_after", white_runs([utf8(after)])),
+    ):
+        if runs:
+            facts[name] = runs
+    return facts
+
+
+def rare_facts(before: str, after: str) -> dict[str, int]:
+    """``text_facts`` but for runs of white space, which ``white_runs`` counts in many texts at once."""
     odd = odd_characters(before)
-    runs = _white_runs(before, odd)
     facts = {
-        "nuls_before": before.count("\0"),
+        "nuls_before": before.count("\0") if "\0" in odd else 0,
         "surrogates_before": 0 if odd.isdisjoint(_SURROGATE) else _SURROGATE_RE.subn("", before)[1],
         "invalid_before": before.count(REPLACEMENT),
         "invalid_after": after.count(REPLACEMENT),
         "private_use": _private_use(before, odd),
-        "white_runs_before": runs,
-        "white_runs_after": runs if before == after else _white_runs(after, frozenset()),
     }
+    if suspicious(before) and (broken := damaged_lines(before)):
+        left = broken if before == after else damaged_lines(after)
+        facts |= {"mojibake_documents_before": 1, "mojibake_lines_before": broken}
+        facts |= {"mojibake_documents_after": int(left > 0), "mojibake_lines_after": left}
     hidden = odd & INVISIBLE  # no repair puts one in
     facts |= {f"invisible_before.U+{ord(c):04X}": n for c, n in _counts(before, hidden).items()}
     facts |= {f"invisible_after.U+{ord(c):04X}": n for c, n in _counts(after, hidden).items()}
     return {name: n for name, n in facts.items() if n}
 
 
-def _white_runs(text: str, odd: AbstractSet[str]) -> int:
+def white_runs(texts: Iterable[bytes], odd: AbstractSet[str] = frozenset()) -> int:
+    """Runs of two or more white-space characters in texts in UTF-8. odd: what ``odd_characters`` finds in them."""
+    data = b"x".join(texts)
     if not odd.isdisjoint(_BREAK):
-        text = unify_line_breaks(text)
-    if not odd.isdisjoint(_BLANK):
-        text = unify_blanks(text)
-    encoded = text.encode("utf-8", "surrogatepass").translate(_IS_WHITE)  # all white space is ASCII by now
-    white = np.frombuffer(encoded, np.bool_)
+        data = data.replace(b"\r\n", b"\n")
+    for white in odd & (_BREAK | _BLANK):
+        data = data.replace(utf8(white), b"\n")
+    points = np.frombuffer(data, np.uint8)
+    white = (points == 0x20) | ((points - np.uint8(9)) < 5)
     pairs = white[1:] & white[:-1]
     return int(np.count_nonzero(pairs) - np.count_nonzero(pairs[1:] & pairs[:-1]))
 
