@@ -12,14 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cleanpipe import batch as col
-from cleanpipe.errors import ConfigError
 from cleanpipe.stage import Outcome, Stage, Step, option
 from cleanpipe_stages._checks import within
 from cleanpipe_stages.html import engines
-from cleanpipe_stages.html.guard import TOO_DEEP, TOO_MANY_ELEMENTS, Limits, crowded, refusal
-from cleanpipe_stages.html.tags import Bytes, Tags, views
+from cleanpipe_stages.html.guard import TOO_DEEP, TOO_MANY_ELEMENTS, Limits
+from cleanpipe_stages.html.look import look
+from cleanpipe_stages.html.tags import Tags
 
 EMPTY, UNPARSABLE = "empty", "unparsable"
+_PAGES, _BYTES = 32, 1 << 20  # of a group that an engine reads at once; to it they are single pages all the same
 _RESIDUAL = re.compile(r"</?[A-Za-z][A-Za-z0-9]{0,15}[\s/>]")
 
 
@@ -37,21 +38,23 @@ class HtmlScrub(Stage):
     meanings: ClassVar[Mapping[str, str]] = {
         "residual_tags": "tags that still stand in texts, as code samples show them",
         "whole_page": "pages whose main part was too short, so that all but the furniture was taken",
+        "by_resiliparse": "pages that the blocks engine could not read and resiliparse did",
         "paragraphs_before": "<p> elements of the markup",
         "paragraphs_after": "blocks between empty lines in the texts; headings and list items are blocks too",
     }
     reasons: ClassVar[frozenset[str]] = frozenset({TOO_DEEP, TOO_MANY_ELEMENTS, EMPTY, UNPARSABLE})
 
-    engine: Literal["resiliparse", "html2text", "trafilatura"] = option(
+    engine: Literal["resiliparse", "trafilatura", "html2text", "blocks"] = option(
         "resiliparse", "what reads the markup; html2text is the literal rule", source="stages/README.md, F1 and speed"
     )
+    format: Literal["text", "markdown"] = option("text", "text or markdown; resiliparse writes text only")
     main_content: bool = option(True, "the main part of a page only (resiliparse)", source="F1 .93 against .69")
     fallback: int = option(
         500,
         "below this many characters a main part is not believed: the page less its furniture is taken (resiliparse)",
         source="F1 on WCXB-dev .808 to .859, on news articles unchanged",
     )
-    list_bullets: bool = option(True, "a mark or number before each item of a list (resiliparse)")
+    list_bullets: bool = option(True, "a mark or number before each item of a list (resiliparse, blocks)")
     max_depth: int = option(
         512, "deepest nesting; pages of up to 8,000 opening tags are not judged by it", source="Chromium's parser"
     )
@@ -62,7 +65,7 @@ class HtmlScrub(Stage):
         within(self.name, "max_depth", self.max_depth, 1)
         within(self.name, "max_elements", self.max_elements, 1)
         within(self.name, "fallback", self.fallback, 0)
-        self._engine()
+        self._reader()
 
     def in_words(self) -> str:
         """With the engine and the limits of the markup."""
@@ -73,51 +76,58 @@ class HtmlScrub(Stage):
             f"{self.max_elements:,} opening tags, or without text go; other records pass as they are."
         )
 
-    def _engine(self) -> engines.Engine:
-        if self.engine == "html2text":
-            return engines.html2text()
-        if self.engine == "trafilatura":
-            return engines.trafilatura()
-        if self.engine == "resiliparse":
-            return engines.resiliparse(main=self.main_content, fallback=self.fallback, bullets=self.list_bullets)
-        raise ConfigError(f"unknown engine {self.engine!r}: resiliparse, html2text or trafilatura", stage=self.name)
+    def _reader(self) -> engines.Reader:
+        options = engines.Options(
+            format=self.format, main=self.main_content, fallback=self.fallback, bullets=self.list_bullets
+        )
+        return engines.open_reader(self.engine, options)
 
     def open(self) -> Step:
         """Raises ConfigError as ``check`` does."""
         self.check()
-        engine, limits = self._engine(), Limits(self.max_depth, self.max_elements)
+        read, limits = self._reader(), Limits(self.max_depth, self.max_elements)
         html_types = pa.array(sorted(col.HTML_TYPES))
 
-        def page(data: Bytes, facts: dict[str, int]) -> tuple[str | None, str | None]:
-            if crowded(data, limits):
-                return None, TOO_MANY_ELEMENTS
-            tags = Tags(data)
-            if (refused := refusal(tags, limits)) is not None:
-                return None, refused
-            try:
-                found = engine(tags)
-                text = found.text
-                if not text.isascii():
-                    text = text.encode(errors="replace").decode()  # lone surrogates cannot enter Arrow
-            except Exception:  # one bad page costs one page, whatever its engine says
+        def judged(found: engines.Extract | None, facts: dict[str, int]) -> tuple[str | None, str | None]:
+            if found is None:
                 return None, UNPARSABLE
+            text = found.text
+            if not text.isascii():
+                text = text.encode(errors="replace").decode()  # lone surrogates cannot enter Arrow
             if not text or text.isspace():
                 return None, EMPTY
             facts["residual_tags"] += sum(1 for _ in _RESIDUAL.finditer(text)) if "<" in text else 0
             facts["paragraphs_before"] += found.paragraphs
             facts["paragraphs_after"] += text.count("\n\n") + 1
-            facts["whole_page"] += found.fallback
+            facts["whole_page"] += found.whole
+            facts["by_resiliparse"] += found.fallback
             return text, None
 
         def step(batch: pa.RecordBatch) -> Outcome:
             html = pc.is_in(batch.column(col.MEDIA_TYPE), html_types)
             column = batch.column(col.MARKUP)
-            facts = dict.fromkeys(("residual_tags", "paragraphs_before", "paragraphs_after", "whole_page"), 0)
+            facts = dict.fromkeys(self.meanings, 0)
             texts: list[str | None] = [None] * batch.num_rows
             drops: list[str | None] = [None] * batch.num_rows
-            view = views(column)
-            for row in np.flatnonzero(html.to_numpy(zero_copy_only=False)):
-                texts[row], drops[row] = page(view(int(row)), facts)
+
+            def finish(group: dict[int, Tags]) -> None:
+                for row, found in zip(group, read(list(group.values())), strict=True):
+                    texts[row], drops[row] = judged(found, facts)
+                group.clear()
+
+            group: dict[int, Tags] = {}
+            size = 0
+            rows = np.flatnonzero(html.to_numpy(zero_copy_only=False)).tolist()
+            for row, tags in look(column, rows, limits):
+                if isinstance(tags, str):
+                    drops[row] = tags
+                    continue
+                group[row] = tags
+                size += len(tags.data)
+                if len(group) >= _PAGES or size >= _BYTES:
+                    finish(group)
+                    size = 0
+            finish(group)
             scrubbed = {col.SCRUBBED: pa.array(texts, pa.large_string())}
             return Outcome(
                 col.with_columns(batch, scrubbed),

@@ -27,7 +27,7 @@ NAMES = sorted(
 def tree(markup):
     """Depth and number of the elements that the parser makes."""
     data = np.frombuffer((markup + " " * 20).encode(), np.uint8)
-    parsed = HTMLTree.parse_from_bytes(mended(Tags(data)), "utf-8")  # nodes live as long as their tree
+    parsed = HTMLTree.parse_from_bytes(mended(Tags(data))[0], "utf-8")  # nodes live as long as their tree
     node, depth, most, count = parsed.document.first_child, 1, 0, 0
     while node is not None:
         if node.type == 1:

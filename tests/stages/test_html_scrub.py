@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -130,7 +131,8 @@ def test_an_engine_that_raises_costs_one_page(monkeypatch):
             raise RuntimeError("by its own fault")
         return engines.Extract("fine", 1)
 
-    monkeypatch.setattr(engines, "resiliparse", lambda **_: engine)
+    module = SimpleNamespace(open_engine=lambda _: engine)
+    monkeypatch.setattr(engines, "_module", lambda _: module)
     assert run(HtmlScrub(), rows("good page", "bad page", "good again")).reasons == [None, "unparsable", None]
 
 

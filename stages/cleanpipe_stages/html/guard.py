@@ -21,33 +21,35 @@ import numpy as np
 
 from cleanpipe_stages.html.names import FORMATTING
 from cleanpipe_stages.html.nesting import Nesting
-from cleanpipe_stages.html.tags import CONTENT, SKIPPED, Bytes, Flags, Places, Tags, pair_table
+from cleanpipe_stages.html.tags import CONTENT, LETTER, SKIPPED, Bytes, Flags, Places, Tags, pair_table
 
 TOO_DEEP, TOO_MANY_ELEMENTS = "too_deep", "too_many_elements"
 
-_MEDIUM = 8_000  # opening tags: all of them nested take 1.1 s, <a><div></a> 1.6 s
-_FEW = 2_500  # opening tags: up to here the lower of two bounds, for to read few tags costs little
+MEDIUM = 8_000  # opening tags: all of them nested take 1.1 s, <a><div></a> 1.6 s
+FEW = 2_500  # opening tags: up to here the lower of two bounds, for to read few tags costs little
 # Elements × formatting opened again in each × its depth, if all nest. At the bounds the worst page takes 5 s and 18 s
 # (100 <font>, 1,000 <div>, 1,000 <p>: 15 s, refused). Of 1,492 real pages 21 are beyond, and are read.
-_REOPENED_FEW, _REOPENED = 128_000_000, 512_000_000
+REOPENED_FEW, REOPENED = 128_000_000, 512_000_000
 _WORK = 20_000_000  # elements × their depth, as read: 0.6 s; reopened fonts 3 s; real pages have 200,000 at most
-_HUGE, _CROWD = 4 << 20, 8  # bytes; "<" for each element allowed: opening, closing, and some that are text
+HUGE, _CROWD = 4 << 20, 8  # bytes; "<" for each element allowed: opening, closing, and some that are text
 _OPTIONS = 15_000
-_ATTRIBUTES = 20_000  # of one tag, or of all <body> and <html> tags
-_LONG = 3 * _ATTRIBUTES  # bytes that so many attributes need at least
+ATTRIBUTES = 20_000  # of one tag
+LONG = 3 * ATTRIBUTES  # bytes that so many attributes need at least
+PAGE_ATTRIBUTES = 2_000  # names, of all <body> and <html> tags: 60 MB in turbohtml, 5.8 GB for 20,000
+_FAT_PAGE, FAT = 1 << 14, 256  # bytes; formatting tags of so many are looked at in pages of so many
+COPIES = 32 << 20  # bytes of such tags × elements: opened again in each block, their attributes are copied
 _READINGS = 4  # of the whole page, in search of such a tag
-_SIGHT = 4096  # bytes in which an element's end is looked for
+SIGHT = 4096  # bytes in which an element's end is looked for
 _NEAR_TAG = 64  # blanks in which mend looks for a tag before a block
 _LISTED = 4096  # bytes: mend makes a list whose tag is longer a <div>
 
-_LETTER = np.zeros(256, bool)
-_LETTER[[*range(0x41, 0x5B), *range(0x61, 0x7B)]] = True
-_MAY_FORMAT, _LISTS, _PAGE = (
+MAY_FORMAT, LISTS, PAGE = (
     pair_table(FORMATTING - {"a", "nobr"}),
     pair_table(("ul", "ol")),
     pair_table(("body", "html")),
 )
-_LINES = pair_table(("p", "br"))  # </p> and </br> make an element where none is open
+FORMATS, _LINKS = pair_table(FORMATTING), pair_table(("a", "nobr"))
+LINES = pair_table(("p", "br"))  # </p> and </br> make an element where none is open
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class Limits:
 
 def crowded(data: Bytes, limits: Limits) -> bool:
     """Whether there are so many ``<`` that even their places would fill the memory."""
-    return len(data) > _HUGE and int(np.count_nonzero(data == 0x3C)) > _CROWD * limits.elements
+    return len(data) > HUGE and int(np.count_nonzero(data == 0x3C)) > _CROWD * limits.elements
 
 
 def refusal(tags: Tags, limits: Limits) -> str | None:
@@ -70,17 +72,17 @@ def refusal(tags: Tags, limits: Limits) -> str | None:
     """
     data = tags.data
     long = False
-    if len(data) >= _LONG:
-        gaps = np.diff(tags.at, append=len(data))
-        if _page_tags_are_long(tags, gaps):
-            return TOO_MANY_ELEMENTS
-        long = _any_long(data, tags.at[gaps >= _LONG])
-    opens = _LETTER[data[tags.at + 1]]
+    opens = tags.opens
     makes, ends = int(np.count_nonzero(opens)), int(np.count_nonzero(tags.closing))
-    lines = int(np.count_nonzero(tags.closing & _LINES[tags.pairs]))
-    lists = int(np.count_nonzero(_LISTS[tags.pairs] & opens))  # they are indented in the text: nested ones make it long
-    plain = not long and lists <= limits.depth and ends <= 2 * _MEDIUM and lines <= _MEDIUM
-    plain = plain and len(tags.at) - makes - ends <= _ATTRIBUTES  # "<" that begins no tag: text, or attribute values
+    if len(data) >= _FAT_PAGE:
+        gaps = np.diff(tags.at, append=len(data))
+        if _page_tags_are_long(tags, gaps) or _copied(tags, gaps, opens, makes):
+            return TOO_MANY_ELEMENTS
+        long = len(data) >= LONG and _any_long(data, tags.at[gaps >= LONG])
+    lines = int(np.count_nonzero(tags.closing & LINES[tags.pairs]))
+    lists = int(np.count_nonzero(LISTS[tags.pairs] & opens))  # they are indented in the text: nested ones make it long
+    plain = not long and lists <= limits.depth and ends <= 2 * MEDIUM and lines <= MEDIUM
+    plain = plain and len(tags.at) - makes - ends <= ATTRIBUTES  # "<" that begins no tag: text, or attribute values
     return None if plain and _clearly_cheap(tags, opens, makes) else _read_tags(tags.markup(), limits)
 
 
@@ -91,8 +93,8 @@ def _any_long(data: Bytes, tags: Iterable[int]) -> bool:
     """
     page, left = data.data, _READINGS * len(data)
     for tag in tags:
-        found = _LONG_TAG.match(page, int(tag)) if _LETTER[data[tag + 1 + (data[tag + 1] == 0x2F)]] else None
-        if found is None or found.end() - tag < _LONG:
+        found = _LONG_TAG.match(page, int(tag)) if LETTER[data[tag + 1 + (data[tag + 1] == 0x2F)]] else None
+        if found is None or found.end() - tag < LONG:
             continue
         if left < 0 or _too_many_attributes(page[found.start() : found.end()]):
             return True
@@ -101,21 +103,41 @@ def _any_long(data: Bytes, tags: Iterable[int]) -> bool:
 
 
 def _too_many_attributes(tag: bytes | memoryview) -> bool:
-    return sum(1 for _ in islice(_ATTRIBUTE.finditer(tag), _ATTRIBUTES + 1)) > _ATTRIBUTES
+    return sum(1 for _ in islice(_ATTRIBUTE.finditer(tag), ATTRIBUTES + 1)) > ATTRIBUTES
 
 
 def _page_tags_are_long(tags: Tags, gaps: Places) -> bool:
     """Whether all ``<body>`` and ``<html>`` tags, which a parser makes one of, have too many attributes together."""
-    rows = np.flatnonzero(_PAGE[tags.pairs] & ~tags.closing)
-    if len(rows) < 2 or int(gaps[rows].sum()) < _LONG:
+    rows = np.flatnonzero(PAGE[tags.pairs] & ~tags.closing)
+    if len(rows) < 2 or int(gaps[rows].sum()) < 3 * PAGE_ATTRIBUTES:
         return False
-    page, left = tags.data.data, _ATTRIBUTES
+    page, names = tags.data.data, set[bytes]()
     for at, gap in zip(tags.at[rows].tolist(), gaps[rows].tolist(), strict=True):
         found = _PAGE_TAG.match(page, at, at + gap)
         if found is not None:
-            left -= sum(1 for _ in islice(_ATTRIBUTE.finditer(page[at : found.end()]), left + 1))
-            if left < 0:
-                return True
+            for attribute in _ATTRIBUTE.finditer(page[at : found.end()]):
+                names.add(bytes(attribute[1]).lower())
+                if len(names) > PAGE_ATTRIBUTES:
+                    return True
+    return False
+
+
+def _copied(tags: Tags, gaps: Places, opens: Flags, makes: int) -> bool:
+    """Whether long formatting tags that stay open are too much, if each element holds a copy of them.
+
+    Of links only one is open at a time.
+    """
+    rows = np.flatnonzero(FORMATS[tags.pairs] & opens & (gaps >= FAT))
+    if int(gaps[rows].sum()) * makes <= COPIES:
+        return False
+    page, size, link = tags.data.data, 0, 0
+    for place, is_link in zip(tags.at[rows].tolist(), _LINKS[tags.pairs[rows]].tolist(), strict=True):
+        found = _LONG_TAG.match(page, place) if _FORMATTING.match(page, place) else None
+        if found is None or (long := found.end() - place) < FAT or _CLOSED.match(page, place, found.end() + SIGHT):
+            continue
+        size, link = (size, max(link, long)) if is_link else (size + long, link)
+        if (size + link) * makes > COPIES:
+            return True
     return False
 
 
@@ -123,7 +145,7 @@ def _page_tags_are_long(tags: Tags, gaps: Places) -> bool:
 # a quote without its fellow is a letter of an attribute's name
 _LONG_TAG = re.compile(rb"""<(?:[^"'>]++|"[^"]*+"|'[^']*+'|["'])*+""")
 _PAGE_TAG = re.compile(rb"""<(?:body|html)[\t\n\f\r /](?:[^"'>]++|"[^"]*+"|'[^']*+'|["'])*+""", re.IGNORECASE)
-_ATTRIBUTE = re.compile(rb"""[\s/"'][^\s/>"'=]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s"'>]++))?""")
+_ATTRIBUTE = re.compile(rb"""[\s/"']([^\s/>"'=]++)(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s"'>]++))?""")
 
 
 def _clearly_cheap(tags: Tags, opens: Flags, makes: int) -> bool:
@@ -131,7 +153,7 @@ def _clearly_cheap(tags: Tags, opens: Flags, makes: int) -> bool:
 
     What has its end in plain sight ("<b>a <a>word</a></b>") holds nothing and stays open for nothing.
     """
-    formats = _MAY_FORMAT[tags.pairs] & opens
+    formats = MAY_FORMAT[tags.pairs] & opens
     unclosed, nests = int(np.count_nonzero(formats)), makes
     if _cheap(makes, unclosed, nests):
         return True
@@ -150,14 +172,16 @@ def _clearly_cheap(tags: Tags, opens: Flags, makes: int) -> bool:
 
 
 def _cheap(makes: int, unclosed: int, nests: int) -> bool:
-    if makes > _MEDIUM or makes * nests > _MEDIUM**2:
+    if makes > MEDIUM or makes * nests > MEDIUM**2:
         return False
-    return makes * (1 + unclosed) * (nests + unclosed) <= (_REOPENED_FEW if makes <= _FEW else _REOPENED)
+    return makes * (1 + unclosed) * (nests + unclosed) <= (REOPENED_FEW if makes <= FEW else REOPENED)
 
 
 def _closed(page: memoryview, places: Places) -> int:
-    return sum(1 for at in places.tolist() if _CLOSED.match(page, at, at + _SIGHT))
+    return sum(1 for at in places.tolist() if _CLOSED.match(page, at, at + SIGHT))
 
+
+_FORMATTING = re.compile(rf"<(?:{'|'.join(sorted(FORMATTING))})[\t\n\f\r />]".encode(), re.IGNORECASE)
 
 # what stands behind a tag's name, as the standard's tokenizer reads it: a value may hold any quote but its own
 _BLANK = r"\t\n\f\r "
@@ -204,7 +228,7 @@ def _read_tags(markup: str, limits: Limits) -> str | None:
                 break
             at = after
             continue
-        if at - begin >= _LONG and _too_many_attributes(markup[begin:at].encode(errors="replace")):
+        if at - begin >= LONG and _too_many_attributes(markup[begin:at].encode(errors="replace")):
             return TOO_MANY_ELEMENTS
         name = name.lower()
         if name in _MENDED:

@@ -17,13 +17,9 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
 from functools import lru_cache
-from itertools import chain
 
-import numpy as np
-
-from cleanpipe_stages.html.tags import CONTENT, SKIPPED, Bytes, Tags, pair_table
+from cleanpipe_stages.html.tags import BLANKS, CONTENT, SKIPPED, Tags, pair_table
 
 Edit = tuple[int, int, bytes]  # at this byte leave out so many and put these in
 
@@ -31,7 +27,6 @@ _LONE, _OPEN, _CLOSE = "\ufdd0", "\ufdd1\ufdd1", "\ufdd2\ufdd2"  # by twos: alon
 _BLOCKS = b"<div>" * 3
 _LONE_BYTES, _OPEN_BYTES, _CLOSE_BYTES = _LONE.encode(), _OPEN.encode(), _CLOSE.encode()  # one object for all edits
 _AT_ONCE = 10_000  # edits
-_STRIDE = 1 << 18  # bytes
 _INDENTED = 5_000_000  # lists × tags: two blanks of indentation for each
 
 # kept: letters and what belongs to running text; not bullets, the guillemets of bread-crumbs, shapes, dingbats, icons
@@ -41,20 +36,17 @@ _TEXT = re.compile(
 )
 _REFERENCE = re.compile(rb"&(?:#\d{4,5}|#[xX][0-9a-fA-F]{3,4}|[A-Za-z]{2,8});")
 _WHOLE_TAG = re.compile(rb"""<(?:[^"'>]++|"[^"]*+"|'[^']*+')*+>""")
-_BLANKS = b"\t\n\x0c\r "
 _NEAR_TAG = 64  # blanks between a lone character and the tags beside it
-_BEFORE, _AFTER = np.zeros(256, bool), np.zeros(256, bool)
-_BEFORE[[*_BLANKS, 0x3E]] = True
-_AFTER[[*_BLANKS, 0x3C]] = True
 _LISTS, _NAME_ENDS = pair_table(("ul", "ol")), b"\t\n\x0c\r />"
 _CONTENT = pair_table(CONTENT)
 
 
-def mended(tags: Tags) -> bytes:
-    """The page with the edits made, in UTF-8."""
+def mended(tags: Tags) -> tuple[bytes, bool]:
+    """The page with the edits made, in UTF-8, and whether three blocks stand around its content."""
     raw = tags.data.tobytes()
-    edits = _elements(tags, raw)
-    edits += _lone_characters(tags.data, raw)
+    wrapped = tags.shallow()
+    edits = _elements(tags, raw, wrapped)
+    edits += _lone_characters(tags, raw)
     edits += _lists(tags, raw)
     edits.sort()
     whole: list[bytes] = []
@@ -67,13 +59,13 @@ def mended(tags: Tags) -> bytes:
         for at, drop, insert in edits[first : first + _AT_ONCE]:
             parts += (raw[done:at], insert)
             done = at + drop
-    return b"".join([*whole, *parts, raw[done:]])
+    return b"".join([*whole, *parts, raw[done:]]), wrapped
 
 
 def unmark(text: str) -> str:
     """The text without marks, lines flush left outside preformatted blocks."""
     if not any(mark in text for mark in _MARKS):
-        return "\n".join([line.lstrip(" \t") for line in text.split("\n")]).lstrip()
+        return (_INDENT.sub("\n", text) if "\n " in text or "\n\t" in text else text).lstrip()
     out: list[str] = []
     depth = 0
     done = 0
@@ -94,10 +86,10 @@ _MARK = re.compile(f"[{''.join(_MARKS)}]")
 _BLOCK = re.compile(f"{_OPEN}|{_CLOSE}")
 
 
-def _elements(tags: Tags, raw: bytes) -> list[Edit]:
+def _elements(tags: Tags, raw: bytes, wrap: bool) -> list[Edit]:
     edits: list[Edit] = []
     body: int | None = None
-    for name, at in tags.asked(raw):
+    for name, at in tags.asked():
         if name == "figure":
             edits.append((at + 1, len(name), b"div"))
         elif name == "/figure":
@@ -105,8 +97,7 @@ def _elements(tags: Tags, raw: bytes) -> list[Edit]:
         elif name.endswith("noscript"):
             edits.append((at + 1 + name.startswith("/"), len("noscript"), b"template"))
         elif name in SKIPPED:
-            if not raw[max(0, at - _NEAR_TAG) : at].rstrip(_BLANKS).endswith(b">"):
-                edits.append((at, 0, b"<br>"))
+            edits.append((at, 0, b"<br>"))
         elif name == "/pre":
             edits.append((at, 0, _CLOSE_BYTES))
         elif (end := _tag_end(raw, at)) is None:
@@ -117,9 +108,9 @@ def _elements(tags: Tags, raw: bytes) -> list[Edit]:
             edits.append(
                 (end + (2 if raw.startswith(b"\r\n", end) else raw[end : end + 1] in (b"\n", b"\r")), 0, _OPEN_BYTES)
             )
-    if body is None:
+    if body is None and wrap:
         body = tags.first(_CONTENT)
-    return edits if body is None else [*edits, (body, 0, _BLOCKS)]
+    return edits if body is None or not wrap else [*edits, (body, 0, _BLOCKS)]
 
 
 def _lists(tags: Tags, raw: bytes) -> list[Edit]:
@@ -142,10 +133,10 @@ def _tag_end(raw: bytes, at: int) -> int | None:
     return found.end() if found else None
 
 
-def _lone_characters(data: Bytes, raw: bytes) -> list[Edit]:
+def _lone_characters(tags: Tags, raw: bytes) -> list[Edit]:
     """Marks after characters of three bytes, and references to such, that stand between two tags."""
     edits: list[Edit] = []
-    for place in chain.from_iterable(_signs(data)):
+    for place in tags.lone():
         if raw[place] == 0x26:
             found = _REFERENCE.match(raw, place)
             if found is None or not _spells_text(found[0]):
@@ -160,20 +151,11 @@ def _lone_characters(data: Bytes, raw: bytes) -> list[Edit]:
     return edits
 
 
-def _signs(data: Bytes) -> Iterator[list[int]]:
-    """Places of such characters and of "&" after a blank or a tag, a stretch of the page at a time."""
-    for first in range(1, len(data) - 3, _STRIDE):
-        inner = data[first : min(first + _STRIDE, len(data) - 3)]
-        at = np.flatnonzero((inner == 0x26) | (inner >= 0xE0)) + first
-        at = at[_BEFORE[data[at - 1]]]
-        yield at[(data[at] == 0x26) | _AFTER[data[at + 3]]].tolist()
-
-
 @lru_cache(maxsize=4096)  # of what a reference spells, the same for every page
 def _spells_text(reference: bytes) -> bool:
     return _TEXT.fullmatch(html.unescape(reference.decode())) is not None
 
 
 def _between_tags(raw: bytes, start: int, end: int) -> bool:
-    before = raw[max(0, start - _NEAR_TAG) : start].rstrip(_BLANKS)
-    return before.endswith(b">") and raw[end : end + _NEAR_TAG].lstrip(_BLANKS).startswith(b"<")
+    before = raw[max(0, start - _NEAR_TAG) : start].rstrip(BLANKS)
+    return before.endswith(b">") and raw[end : end + _NEAR_TAG].lstrip(BLANKS).startswith(b"<")

@@ -31,6 +31,13 @@ from cleanpipe_stages.html.names import (
 )
 from cleanpipe_stages.html.open_elements import LEFT, Format, OpenElements
 
+_NOTHING: frozenset[str] = frozenset()
+_AROUND = {
+    "td": names_of("tr tbody thead tfoot"),
+    "th": names_of("tr tbody thead tfoot"),
+    "tr": names_of("tbody thead tfoot"),
+}
+
 
 class Nesting(OpenElements):
     """Takes opening and closing tags in order, names in lower case."""
@@ -154,8 +161,7 @@ class Nesting(OpenElements):
         if stack[at] in ("td", "th", "caption"):
             self._cut(at)
             self._clear_marked()
-        stays = {"td": names_of("tr"), "th": names_of("tr"), "tr": names_of("tbody thead tfoot")}.get(name, frozenset())
-        stays |= names_of("tbody thead tfoot") if stays else frozenset()
+        stays = _AROUND.get(name, _NOTHING)
         at = base + 1
         while at < len(stack) and stack[at] in stays:
             at += 1

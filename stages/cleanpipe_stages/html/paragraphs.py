@@ -9,10 +9,16 @@ from __future__ import annotations
 import html
 import re
 
-_START = re.compile(rb"<(?:!--|(script|style|noscript|template|textarea|select|svg)\b|p(?:\s[^<>]*)?>)", re.IGNORECASE)
+# Letters of either case are written out: with IGNORECASE no branch can be told apart by its first letter, which is what
+# most tags are passed over by.
+_START = re.compile(
+    rb"<(?=[!pPsSnNtT])(?:!--|([sS](?:[cC][rR][iI][pP][tT]|[tT][yY][lL][eE]|[eE][lL][eE][cC][tT]|[vV][gG])"
+    rb"|[nN][oO][sS][cC][rR][iI][pP][tT]|[tT][eE](?:[mM][pP][lL][aA][tT][eE]|[xX][tT][aA][rR][eE][aA]))\b"
+    rb"|[pP](?:\s[^<>]*)?>)"
+)
 _STOP = re.compile(
-    rb"</?(?:p|div|article|section|table|td|ul|ol|li|h[1-6]|body|html|form|footer|nav|script|style|noscript)\b",
-    re.IGNORECASE,
+    rb"<(?=[/pPdDaAsStTuUoOlLhHbBfFnN])(?i:/?(?:p|div|article|section|table|td|ul|ol|li|h[1-6]|body|html|form|footer"
+    rb"|nav|script|style|noscript)\b)"
 )
 _TAG = re.compile(rb"<(?:!--[^<>]*--|[^<>]*)>")
 _RAW = (b"script", b"style", b"noscript", b"template", b"textarea", b"select", b"svg")
@@ -44,7 +50,7 @@ def first_paragraphs(page: bytes | memoryview, chars: int) -> str:
         stop = _STOP.search(page, at, limit)
         inner = bytes(page[at : stop.start() if stop else limit])
         at = stop.start() if stop else limit
-        text = html.unescape(_TAG.sub(b"", inner).decode(errors="ignore")).strip()
+        text = html.unescape((_TAG.sub(b"", inner) if b"<" in inner else inner).decode(errors="ignore")).strip()
         if text:
             parts.append(text)
             have += len(text) + 1
