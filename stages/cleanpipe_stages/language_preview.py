@@ -17,7 +17,7 @@ from cleanpipe_stages._checks import not_empty, within
 from cleanpipe_stages.html.paragraphs import first_paragraphs
 from cleanpipe_stages.html.tags import views
 from cleanpipe_stages.lid.line import letters, line_of
-from cleanpipe_stages.lid.model import find_model, load
+from cleanpipe_stages.lid.model import codes, find_model, load
 
 OTHER_LANGUAGE = "other_language"
 LETTERS = "language_preview_letters"
@@ -45,7 +45,7 @@ class LanguagePreview(Stage):
     reasons: ClassVar[frozenset[str]] = frozenset({OTHER_LANGUAGE})
 
     languages: tuple[str, ...] = option(
-        ("en",), "languages that are not dropped, as the model labels them", source="the rule"
+        ("en",), "languages that are not dropped, as language_id names them", source="the rule"
     )
     confidence: float = option(
         0.5,
@@ -62,8 +62,8 @@ class LanguagePreview(Stage):
 
     def check(self) -> None:
         """Raises ConfigError: model unreadable, or options that cannot work."""
-        find_model(self.model)
         not_empty(self.name, "languages", self.languages)
+        codes(self.languages, find_model(self.model))
         within(self.name, "chars", self.chars, 1)
         within(self.name, "letters", self.letters, 1)
         within(self.name, "confidence", self.confidence, 0.5, 1)
@@ -94,7 +94,10 @@ class LanguagePreview(Stage):
 
     def judge(self) -> Judge:
         """By label, score and letters; rows without a label were not asked."""
-        wanted, confidence = pa.array(self.languages, pa.string()), round(self.confidence, 6)
+        wanted, confidence = (
+            pa.array(codes(self.languages, find_model(self.model)), pa.string()),
+            round(self.confidence, 6),
+        )
         reason, none = pa.scalar(OTHER_LANGUAGE), pa.scalar(None, pa.string())
 
         def judge(rows: pa.RecordBatch) -> pa.Array:

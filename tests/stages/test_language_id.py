@@ -44,7 +44,9 @@ def test_all_cases_in_one_batch():
     assert out.reasons == [c["reason"] for c in plain]
     scores = out.scores[col.LANGUAGE_ID_SCORE]
     assert scores == [round(s, 6) for s in scores]
-    assert [s for s, c in zip(scores, plain, strict=True) if c["language"] == "und"] == [0.0] * 3
+    silent = [s for s, c in zip(scores, plain, strict=True) if c["reason"] == "no_text"]
+    assert silent == [0.0] * 4
+    assert all(s > 0 for s, c in zip(scores, plain, strict=True) if c["reason"] == "undetermined")
 
 
 def test_capitals_score_as_small_letters_do():
@@ -61,7 +63,8 @@ def test_the_packaged_model_is_known_by_its_digest():
     assert LanguageId().limits() == {"en": 0.65}
     assert find_model("lid.176.ftz") == path
     assert find_model(f"sha256:{digest(path)}@{path}") == path
-    assert LanguageId().models() == {"language_id": path}
+    assert LanguageId(second_model=False).models() == {"language_id": path}
+    assert sorted(LanguageId().models()) == ["language_id", "second"]
 
 
 def test_another_digest_is_refused():

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
-_BREAKS = re.compile("[\x00\x1c-\x1f\x85\u2028\u2029]")  # NUL ends fastText's line; the others are breaks to a reader
 _UPPER = bytes(range(0x41, 0x5B))
 _LOWER = bytes(range(0x61, 0x7B))
 _SHARE = 6  # more than one capital in six: title case has one in four or five, German with its nouns one in twelve
@@ -16,10 +13,12 @@ _NEAR = 4  # one cased ASCII letter in four characters: enough to judge by these
 def line_of(text: str, chars: int) -> str:
     """The first ``chars`` characters on one line; "" if they hold no letter, for then no language can be told.
 
-    ``__label__`` would be read as a label, a lone surrogate cannot be passed on, and a text with many capitals is
-    lower-cased: the case of letters is not a language (English in capitals scores 0.22 as it is, in title case 0.60).
+    ``__label__`` would be read as a label and ``</s>`` as the line's end, a lone surrogate cannot be passed on, and a
+    text with many capitals is lower-cased: the case of letters is not a language (English in capitals scores 0.22 as it
+    is, in title case 0.60).
     """
-    line = " ".join(_BREAKS.sub(" ", text[:chars].replace("__label__", " ")).split())
+    # NUL ends fastText's line; every other break, U+0085 and U+2028 too, is white space to split
+    line = " ".join(text[:chars].replace("__label__", " ").replace("</s>", " ").replace("\0", " ").split())
     if not any(map(str.isalpha, line)):
         return ""
     try:
@@ -43,4 +42,6 @@ def _in_capitals(line: str, coded: bytes) -> bool:
 
 def letters(line: str) -> int:
     """How many letters a line has."""
+    if line.isascii():
+        return len(line) - len(line.encode().translate(None, _UPPER + _LOWER))
     return sum(map(str.isalpha, line))
