@@ -10,6 +10,9 @@ import numpy.typing as npt
 
 _CHUNK = 1 << 20  # code points counted at once: a 60 MB line must not become 480 MB of integers
 _ASCII, _BMP = 0x80, 0x10000
+_MOSTLY_ASCII = 1.25  # UTF-8 bytes a code point up to which the code points beyond ASCII are few enough to sort
+_ASCII_BYTES = bytes(range(_ASCII))
+_ONE_BY_ONE = 16  # distinct code points that are quicker counted one after the other than sorted
 _LN2 = math.log(2.0)
 
 
@@ -31,7 +34,11 @@ class CharacterFigures:
 
 
 def code_point_counts(text: str) -> npt.NDArray[np.int64]:
-    """How often each code point occurs: up to the highest below U+10000 (128 at least), then, densely, those beyond."""
+    """How often each code point occurs: in their order, 0 for some that do not; the first 128 are ASCII."""
+    if len(text) <= _CHUNK and not text.isascii():
+        raw = text.encode("utf-8", "surrogatepass")
+        if len(raw) < _MOSTLY_ASCII * len(text):
+            return _of_few_beyond_ascii(raw)
     total: npt.NDArray[np.int64] | None = None
     beyond: list[npt.NDArray[np.uint32]] = []
     for start in range(0, len(text), _CHUNK):
@@ -57,6 +64,17 @@ def code_point_counts(text: str) -> npt.NDArray[np.int64]:
     return total
 
 
+def _of_few_beyond_ascii(raw: bytes) -> npt.NDArray[np.int64]:
+    """The same of UTF-8 whose other code points are few: bins for ASCII, the others one by one or by sorting."""
+    ascii_counts = np.bincount(np.frombuffer(raw, dtype=np.uint8), minlength=_ASCII)[:_ASCII]
+    few = raw.translate(None, _ASCII_BYTES).decode("utf-8", "surrogatepass")
+    distinct = sorted(set(few))
+    if len(distinct) > _ONE_BY_ONE:
+        points = np.frombuffer(few.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+        return np.concatenate([ascii_counts, np.unique(points, return_counts=True)[1]])
+    return np.concatenate([ascii_counts, np.array([few.count(c) for c in distinct], np.int64)])
+
+
 def character_figures(text: str) -> CharacterFigures:
     """The figures of one text, over the whole of it; time is linear in its length."""
     n = len(text)
@@ -66,9 +84,10 @@ def character_figures(text: str) -> CharacterFigures:
     seen = counts[counts > 0].astype(np.float64)
     # log2(n) - sum(c log2 c) / n is the same sum with one division; never below 0 by rounding
     entropy = max(0.0, math.log2(n) - float(seen @ np.log2(seen)) / n)
+    first = counts[:_ASCII].tolist()  # sums of a few numbers are quicker without NumPy
     return CharacterFigures(
         entropy=entropy,
         corrected=entropy + (len(seen) - 1) / (2.0 * n * _LN2),
-        ascii_share=float(counts[:_ASCII].sum()) / n,
-        digit_share=float(counts[48:58].sum()) / max(1, n - int(counts[9:14].sum()) - int(counts[32])),
+        ascii_share=float(sum(first)) / n,
+        digit_share=float(sum(first[48:58])) / max(1, n - sum(first[9:14]) - first[32]),
     )

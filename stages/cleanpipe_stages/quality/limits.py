@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from cleanpipe import batch as col
@@ -10,9 +10,14 @@ from cleanpipe.errors import ConfigError
 from cleanpipe.stage import Cut
 from cleanpipe_stages._checks import within
 from cleanpipe_stages.quality import judge
-from cleanpipe_stages.quality.judge import Limits
+from cleanpipe_stages.quality.judge import Bounds, Limits
 
 _Rule = tuple[str, str, Literal[">=", ">", "<=", "<"], str, str, str]
+Sides = tuple[str, str]
+"""The options that the lowest and the highest perplexity come from."""
+
+
+_EASIEST = "even the easiest tenth of whose paragraphs {} above that"
 
 
 def _rules(limits: Limits) -> Sequence[_Rule]:
@@ -20,7 +25,6 @@ def _rules(limits: Limits) -> Sequence[_Rule]:
     entropy = judge.CORRECTED if limits.correct_entropy else col.ENTROPY
     latin = "text in a language of Latin letters"
     half = f"{latin}, or of unknown language and half ASCII"
-    measured = "text whose perplexity was measured"
     return (
         (
             "max_repetition",
@@ -34,34 +38,56 @@ def _rules(limits: Limits) -> Sequence[_Rule]:
         ("max_digit_share", judge.DIGITS, "<=", judge.MANY_DIGITS, "", "more than {} digits"),
         ("min_ascii_share", col.ASCII_SHARE, ">=", judge.LOW_ASCII, latin, "less than {} ASCII in Latin letters"),
         ("min_entropy", entropy, ">", judge.LOW_ENTROPY, "", "entropy of {} bits or less"),
+        (
+            "max_paragraph_perplexity",
+            judge.PARAGRAPH_MEAN,
+            "<=",
+            judge.HIGH_PERPLEXITY,
+            "text whose perplexity was measured",
+            "a mean perplexity of paragraphs above {}",
+        ),
         ("max_entropy", entropy, "<=", judge.HIGH_ENTROPY, half, "entropy above {} bits in Latin letters"),
-        ("min_perplexity", col.PERPLEXITY, ">=", judge.LOW_PERPLEXITY, measured, "perplexity below {}"),
-        ("max_perplexity", col.PERPLEXITY, "<=", judge.HIGH_PERPLEXITY, measured, "perplexity above {}"),
     )
 
 
 def check(stage: str, limits: Limits) -> None:
     """Raises ConfigError for a limit below 0 (which is off), or a pair that nothing passes."""
-    values = vars(limits)
+    values = dict(vars(limits))
+    by_language: Mapping[str, Bounds] = values.pop("perplexity")
     for name, value in values.items():
         within(stage, name, value, 0)
-    for what in ("entropy", "perplexity"):
-        low, high = values[f"min_{what}"], values[f"max_{what}"]
-        if 0 < high <= low:
-            raise ConfigError(f"max_{what} = {high:,}: it must be above min_{what} = {low:,}", stage=stage)
+    pairs = {"": (values["min_entropy"], values["max_entropy"])}
+    sides = {language: bounds[:2] for language, bounds in by_language.items()}
+    for what, of in (("entropy", pairs), ("perplexity", sides)):
+        for language, (low, high) in of.items():
+            within(stage, f"min_{what}", low, 0)
+            within(stage, f"max_{what}", high, 0)
+            if 0 < high <= low:
+                where = f" ({language})" if language else ""
+                raise ConfigError(f"max_{what} = {high:,}{where}: it must be above min_{what} = {low:,}", stage=stage)
 
 
-def cuts(limits: Limits) -> Sequence[Cut]:
-    """One for each limit that is not off."""
+def cuts(limits: Limits, sides: Sides) -> Sequence[Cut]:
+    """One for each limit that is not off; of perplexity one a language, where they differ."""
     least = limits.judge_from
     long = f"text of {least:,} characters or more" if least > 0 else ""
-    first = Cut(col.CHARS_OUT, ">=", limits.min_chars, "min_chars", judge.TOO_SHORT)
+    first = Cut(judge.CHARS, ">=", limits.min_chars, "min_chars", judge.TOO_SHORT)
+    measured = ", ".join(filter(None, ("text whose perplexity was measured", long)))
+    over = measured + (f", {_EASIEST.format('is')}" if any(_by_language(limits, 2)) else "")
     return (
         *([first] if limits.min_chars else []),
         *(
             Cut(score, keeps, at, option, reason, ", ".join(filter(None, (of, long))))
             for option, score, keeps, reason, of, _ in _rules(limits)
             if (at := getattr(limits, option))
+        ),
+        *(
+            Cut(col.PERPLEXITY, ">=", at, sides[0], judge.LOW_PERPLEXITY, _of(language, measured), _where(language))
+            for language, at in _by_language(limits, 0)
+        ),
+        *(
+            Cut(col.PERPLEXITY, "<=", at, sides[1], judge.HIGH_PERPLEXITY, _of(language, over), _where(language))
+            for language, at in _by_language(limits, 1)
         ),
     )
 
@@ -74,7 +100,28 @@ def in_words(limits: Limits) -> str:
         for option, *_, words in _rules(limits)
         if (at := getattr(limits, option))
     ]
+    for side, words in enumerate(("perplexity below", "perplexity above")):
+        if found := [f"{at:,g}{f' ({k})' if k else ''}" for k, at in _by_language(limits, side)]:
+            what.append(f"{words} {', '.join(found)}")
+    if any(_by_language(limits, 2)):
+        what[-1] += f" ({_EASIEST.format('being')})"
     least = f"Of texts of at least {limits.judge_from:,} characters, drops" if limits.judge_from else "Drops"
     if not what:
         return f"{short}No other limit is on: scores are only measured." if short else "Measures; no limit is on."
     return f"{short}{least} those with {', '.join(what[:-1])}{' or ' if what[1:] else ''}{what[-1]}."
+
+
+def _by_language(limits: Limits, side: int) -> Iterator[tuple[str, float]]:
+    """The bounds of one side (see Bounds) that are on, by language; ("", value) where all are one."""
+    values = {k: v[side] for k, v in limits.perplexity.items()}
+    if len(set(values.values())) == 1:
+        values = {"": next(iter(values.values()))}
+    yield from ((k, v) for k, v in sorted(values.items()) if v)
+
+
+def _of(language: str, what: str) -> str:
+    return f"{language} {what}" if language else what
+
+
+def _where(language: str) -> Mapping[str, str]:
+    return {col.LANGUAGE: language} if language else {}
