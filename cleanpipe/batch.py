@@ -28,6 +28,10 @@ SNIFFED_TYPE = "sniffed_type"  # from the first bytes of the body
 MEDIA_TYPE = "media_type"  # what the three together say; null = unknown (WET)
 IS_HTTP = "is_http"  # false: a response that is not HTTP (dns:); null: no HTTP block expected
 TRUNCATED = "truncated"  # WARC-Truncated
+X_ROBOTS_TAG = "x_robots_tag"  # HTTP header, as sent; a repeated one is one line each; null: none, or no HTTP head
+TDM_RESERVATION = "tdm_reservation"  # HTTP header of the TDM Reservation Protocol, as sent
+TDM_POLICY = "tdm_policy"  # HTTP header of the same, as sent: a URL
+LINK_LICENCE = "link_licence"  # HTTP Link header, as sent, where it names a licence
 BYTES_IN = "bytes_in"  # length of BODY, fixed at reading
 BODY = "body"  # after Transfer-Encoding and Content-Encoding
 
@@ -84,6 +88,10 @@ READ_COLUMNS: Mapping[str, pa.DataType] = {
     SNIFFED_TYPE: pa.string(),
     MEDIA_TYPE: pa.string(),
     TRUNCATED: pa.string(),
+    X_ROBOTS_TAG: pa.string(),
+    TDM_RESERVATION: pa.string(),
+    TDM_POLICY: pa.string(),
+    LINK_LICENCE: pa.string(),
     BYTES_IN: pa.int64(),
     BODY: pa.large_binary(),
 }

@@ -18,7 +18,9 @@ from cleanpipe.errors import ConfigError
 from cleanpipe.io.documents import decode_batch
 from cleanpipe.options import ReadOptions
 from cleanpipe.stage import Outcome, Stage, Step, TextRule, option
-from cleanpipe.text.normalise import normalise, text_facts
+from cleanpipe.text import damage
+from cleanpipe.text.mojibake_repair import utf8
+from cleanpipe.text.normalise import NBSP, normalise, odd_characters, rare_facts, white_runs
 
 READ = "read"  # the reader's own name in ledger and audit
 
@@ -66,6 +68,9 @@ class Normalise(Stage):
     reads: ClassVar[frozenset[str]] = frozenset({col.MARKUP, col.MEDIA_TYPE})
     reads_optional: ClassVar[frozenset[str]] = frozenset({col.SCRUBBED})
     writes: ClassVar[Mapping[str, pa.DataType]] = col.TEXT_COLUMNS
+    scores: ClassVar[Mapping[str, pa.DataType]] = damage.SCORES
+    ledger_only: ClassVar[frozenset[str]] = frozenset(scores)
+    meanings: ClassVar[Mapping[str, str]] = damage.MEANINGS
     reasons: ClassVar[frozenset[str]] = frozenset({"empty_text", "too_large"})
     consumes: ClassVar[frozenset[str]] = frozenset({col.MARKUP, col.MARKUP_LENGTH, col.SCRUBBED, col.BODY})
 
@@ -77,8 +82,8 @@ class Normalise(Stage):
     def in_words(self) -> str:
         """With the size in force."""
         return (
-            "Repairs every text (NFC, invisible controls, white space, by utf8_normalize's rule) before it is judged; "
-            f"drops documents that are empty then, or larger than {self.max_text:,} bytes."
+            "Repairs every text (mojibake, NFC, invisible controls, white space, by utf8_normalize's rule) before it "
+            f"is judged; drops documents that are empty then, or larger than {self.max_text:,} bytes."
         )
 
     def open(self) -> Step:
@@ -93,10 +98,21 @@ class Normalise(Stage):
             raise ConfigError(f"html_scrub is switched off, but the input holds HTML ({url}): switch it on")
         facts: dict[str, int] = {}
         texts: list[str] = []
+        encoded: list[bytes] = []
+        damaged: list[Mapping[str, float]] = []
+        before: list[bytes] = []
+        odd: set[str] = set()
         for raw in pc.coalesce(scrubbed, markup).to_pylist():
-            texts.append(self.rule(raw))
-            count_facts(facts, raw, texts[-1])
-        encoded = [t.encode() for t in texts]
+            text = self.rule(raw)
+            texts.append(text)
+            if found := rare_facts(raw, text):
+                count_facts(facts, found)
+            damaged.append(damage.damage_scores(text, found))
+            odd |= odd_characters(raw)
+            before.append(utf8(raw.replace(NBSP, " ")))  # nothing where there is none, and quicker than among bytes
+            encoded.append(utf8(text))
+        runs = {"before white_runs": white_runs(before, odd - {NBSP}), "after white_runs": white_runs(encoded)}
+        facts |= {name: n for name, n in runs.items() if n}
         lengths = np.fromiter(map(len, texts), np.int64, len(texts))
         sizes = np.fromiter(map(len, encoded), np.int64, len(texts))
         columns = {
@@ -109,15 +125,16 @@ class Normalise(Stage):
             np.where(lengths == 0, "empty_text", "too_large"), mask=(lengths > 0) & (sizes <= self.max_text)
         )
         rest = col.without_columns(batch, self.consumes)
-        return Outcome(col.with_columns(rest, columns), drops=drops, facts=facts)
+        scores = {n: pa.array([d.get(n, 0) for d in damaged], t) for n, t in self.scores.items()}
+        return Outcome(col.with_columns(rest, columns), drops=drops, scores=scores, facts=facts)
 
 
-def count_facts(facts: dict[str, int], raw: str, text: str) -> None:
-    """Add one document's odd characters: "before U+200E", "after U+200E", "before white_runs" …, and whether it held an
-    invisible one ("before documents").
+def count_facts(facts: dict[str, int], found: Mapping[str, int]) -> None:
+    """Add what ``text_facts`` found in one document: "before U+200E", "after U+200E", "before white_runs" …, and
+    whether it held an invisible one ("before documents").
     """
     held = set()
-    for name, n in text_facts(raw, text).items():
+    for name, n in found.items():
         what, dot, point = name.partition(".")
         what, _, when = what.rpartition("_")
         if dot:

@@ -74,6 +74,12 @@ def score_columns(scores: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
     }
 
 
+def verdicts(fates: pa.RecordBatch, windows: pa.Array) -> pa.Table:
+    """What a pass says of the rows that entered it (``Flowed.fates``), under the ledger's names."""
+    table = pa.Table.from_batches([fates]).append_column(col.WINDOWS, windows)
+    return table.rename_columns([col.CHARS_OUT if n == col.LENGTH else n for n in table.schema.names])
+
+
 def conform(columns: Mapping[str, pa.Array], rows: int, to: pa.Schema) -> pa.Table:
     """A table of the ledger's schema; columns not given are null."""
     arrays = []

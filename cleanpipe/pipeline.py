@@ -111,11 +111,11 @@ class Pipeline:
 
     def ledger_only(self) -> frozenset[str]:
         """Score columns that shards do not carry."""
-        return frozenset(name for stage in self.stages for name in stage.ledger_only)
+        return frozenset(name for stage in self.complete() for name in stage.ledger_only)
 
     def scores(self) -> dict[str, pa.DataType]:
         """Every score column of the ledger, in pipeline order."""
-        return {name: kind for stage in self.stages for name, kind in stage.scores.items()}
+        return {name: kind for stage in self.complete() for name, kind in stage.scores.items()}
 
 
 def consumed_by(stage: Stage) -> frozenset[str]:

@@ -158,6 +158,10 @@ def _read(ref: str, seen: set[str]) -> tuple[dict[str, Any], Path]:
 
 
 def _overlay(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """A recipe on the one it extends; what that says of stages that are not in the list any more is left out."""
+    if isinstance(listed := above.get("stages"), list):
+        still = {Path(str(s)).stem for s in listed}  # a stage is called like its file
+        below = {k: v for k, v in below.items() if k in TOP or k in still or not isinstance(v, dict)}
     for key, value in above.items():
         if isinstance(value, dict) and isinstance(below.get(key), dict):
             below[key] = {**below[key], **value}

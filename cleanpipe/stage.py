@@ -111,6 +111,10 @@ class Stage(ABC):
         """What the stage does, in words for people, with its options' values: one or two sentences."""
         return (self.__doc__ or "").strip().partition("\n\n")[0].replace("\n", " ")
 
+    def looked_for(self) -> Mapping[str, str]:
+        """Sentences of the data card on what else was "not looked for": personal, content, rights, evaluation."""
+        return {}
+
     def cuts(self) -> Sequence[Cut]:
         """The limits in force, of every score that is held against one."""
         return ()

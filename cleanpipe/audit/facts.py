@@ -21,6 +21,7 @@ NOT_DECODED = "not decoded"
 UNKNOWN = "unknown"  # null in the ledger: not said, or not found out; never guessed, never one of the values
 THRESHOLDS = (0.5, 0.65, 0.8, 0.9, 0.95, 0.99, 0.995)  # of the keep-curve
 AS_READ = (col.RECORD_TYPE, col.IS_HTTP, col.HTTP_STATUS, col.DECLARED_TYPE, col.MEDIA_TYPE, col.CHARSET)  # of a sample
+IN_LANGUAGE = (col.LANGUAGE_ID_SCORE, col.PERPLEXITY)  # the core's scores that may have a limit for each language
 Samples = dict[str, list[dict[str, Any]]]
 Ints = npt.NDArray[np.int64]
 HOST = r"^[A-Za-z][A-Za-z0-9+.\-]*://(?:[^/?#@]*@)?(?P<host>\[[^\]/?#]*\]|[^/?#:\[\]]+)"
@@ -53,7 +54,8 @@ def ledger_tally(
         "by_type": rows.by_fate(rows.column(col.MEDIA_TYPE)),
         "keep_curve": rows.keep_curve(),
         "scores": {name: rows.score(name) for name, kind in scores.items() if _is_number(kind)},
-        "score_by_language": rows.by_language(col.LANGUAGE_ID_SCORE),
+        "in_language": rows.by_fate(rows.column(col.LANGUAGE)),
+        "scores_in_language": {name: rows.by_language(name) for name in IN_LANGUAGE if name in scores},
         "hosts": rows.hosts(),
     }
     tally[col.CHARSET] = rows.counted(col.CHARSET, null=NOT_DECODED)

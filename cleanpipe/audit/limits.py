@@ -3,7 +3,7 @@
 Where the stage's judge told whom the limit was asked about (``asked``), the curve is over them. Else it is over those
 that came to the stage and went for no other reason there: those that went for the limit's reason failed it; those that
 passed the stage kept it, or were not asked. Who was asked is known then of limits of all documents, and of those of one
-language; of the others only what a laxer limit would change is known.
+language by its own score; of the others only what a laxer limit would change is known.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from cleanpipe import batch as col
 from cleanpipe.audit.asked import key
 from cleanpipe.audit.bins import by_edge, lower_edge, upper_edge
+from cleanpipe.audit.facts import IN_LANGUAGE
 from cleanpipe.audit.lines import View
 from cleanpipe.stage import Cut
 from cleanpipe.tally import Tally, add
@@ -63,14 +64,16 @@ def _counts(view: View, stage: str, cut: Cut, shared: bool) -> dict[str, Any] | 
     found = _by_outcome(view, cut)
     if found is None:
         return None
-    known = SOME if (cut.of or cut.where) and not _one_language(cut) else ALL
+    language = _language(cut)
+    every = language is not None and cut.score == col.LANGUAGE_ID_SCORE  # every document of the language has it
+    known = SOME if (cut.of or cut.where) and not every else ALL
     place = view.order.index(stage)
     passed: Tally = dict(found.get(col.KEPT, {}))
     dropped: Tally = {}
     otherwise: Tally = {}
     for label, bins in found.items():
         at, _, reason = label.partition("/")
-        if label == col.KEPT or view.order.index(at) < place:
+        if label == col.KEPT or _place(view, label) < place:
             continue
         add(passed if at != stage else dropped if reason == cut.reason else otherwise, bins)
     if shared and (kept := {k: n for k, n in dropped.items() if _side(cut, int(k)) > 0}):
@@ -79,12 +82,15 @@ def _counts(view: View, stage: str, cut: Cut, shared: bool) -> dict[str, Any] | 
         dropped = {k: n for k, n in dropped.items() if k not in kept}
         add(otherwise, kept)
     asked = add(dict(passed), dropped)
-    whole = sum(asked.values()) if known == ALL else _passed(view, place) + sum(dropped.values())
+    whole = sum(asked.values()) if known == ALL else _passed(view, place, language) + sum(dropped.values())
     return _shown("outcome", known, whole, asked, passed, dropped, otherwise)
 
 
-def _passed(view: View, place: int) -> int:
-    """Documents of the ledger that passed the stage."""
+def _passed(view: View, place: int, language: str | None) -> int:
+    """Documents of the ledger, or those of one language, that passed the stage."""
+    if language is not None:
+        by_end = view.ledger.get("in_language", {}).get(language, {})
+        return sum(int(n) for end, n in by_end.items() if end == col.KEPT or _place(view, end) > place)
     kept = view.ledger.get("fates", {}).get(col.KEPT, {}).get("documents", 0)
     lost = (by for fate, by in view.ledger.get("fates", {}).items() if fate != col.KEPT)
     later = (e for by in lost for at, of in by.items() if view.order.index(at) > place for e in of.values())
@@ -93,15 +99,21 @@ def _passed(view: View, place: int) -> int:
 
 def _by_outcome(view: View, cut: Cut) -> Mapping[str, Bins] | None:
     """Histograms of the score of the kept and of each stage/reason; None where it was not counted."""
-    if _one_language(cut):
-        by = view.ledger.get("score_by_language")
-        return None if by is None else by.get(cut.where[col.LANGUAGE], {})
+    if (language := _language(cut)) is not None:
+        by = view.ledger.get("scores_in_language")
+        return None if by is None or cut.score not in by else by[cut.score].get(language, {})
     counts = view.ledger.get("scores", {}).get(cut.score, {})
     return {col.KEPT: counts["bins_kept"], **counts.get("bins_lost", {})} if "bins_kept" in counts else None
 
 
-def _one_language(cut: Cut) -> bool:
-    return cut.score == col.LANGUAGE_ID_SCORE and set(cut.where) == {col.LANGUAGE}
+def _place(view: View, end: str) -> int:
+    """Of the stage of a "stage/reason"."""
+    return view.order.index(end.partition("/")[0])
+
+
+def _language(cut: Cut) -> str | None:
+    """The one that the limit is for, where its score is counted by language."""
+    return cut.where[col.LANGUAGE] if cut.score in IN_LANGUAGE and set(cut.where) == {col.LANGUAGE} else None
 
 
 def _side(cut: Cut, ordinal: int) -> int:

@@ -274,6 +274,9 @@ def _characters(part: Mapping[str, Any]) -> Lines:
     yield f"Documents with invisible controls: before {part_of(before)}, after {part_of(after)}."
     nuls, left = part["nuls"], part["left_of_the_removed_set"]["value"]
     yield f"NULs: before {nuls['before']:,}, after {nuls['after']:,}. Characters left that the rule removes: {left:,}."
+    lines, damaged = part["mojibake_lines"], part["documents_with_mojibake_before"]
+    yield f"Lines of mojibake: before {lines['before']:,}, after {lines['after']:,}; documents with some: before"
+    yield f"{part_of(damaged)}, after {part_of(part['documents_with_mojibake_after'])}."
     yield ""
     rows = [[p, f"{n['before']:,}", f"{n['after']:,}"] for p, n in sorted(part["invisible"].items())]
     yield from table(["code point", "before", "after"], rows)

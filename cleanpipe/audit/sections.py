@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cleanpipe import batch as col
@@ -11,12 +11,15 @@ from cleanpipe.audit.bins import WIDTH, by_edge, quantiles
 from cleanpipe.audit.facts import THRESHOLDS, UNKNOWN
 from cleanpipe.audit.lines import BINNED, NOT_APPLICABLE, Line, View, count, largest, missing, share
 from cleanpipe.builtin import READ
+from cleanpipe.corpus.sampling import interval
 from cleanpipe.io.documents import DAMAGED_RANGE
+from cleanpipe.stage import Stage
 from cleanpipe.text.normalise import INVISIBLE, NEVER
 
 TOP = 50  # entries of a list by host, type or language
 EXACT_DUPLICATE, NEAR_DUPLICATE = "exact_duplicate", "near_duplicate"
 _SPOKEN = "in documents"
+SAMPLED = "sampled, with its 95 % interval"
 
 
 def input_section(view: View) -> dict[str, Any]:
@@ -108,8 +111,20 @@ def languages_section(view: View) -> dict[str, Any] | str:
             for language, counts in sorted(curve.items())
             if language in shown
         },
-        "mixed_language": missing("languages are judged by document, not by segment"),
+        "mixed_language": _mixed(view, stages),
     }
+
+
+def _mixed(view: View, stages: Sequence[Stage]) -> Line:
+    """Documents with a tenth or more of their characters in another language than their own."""
+    for stage in stages:
+        facts = view.facts(stage.name)
+        whole, mixed = facts.get("segments_documents", 0), facts.get("mixed_documents", 0)
+        if whole:
+            line = share(mixed, whole, "documents judged by segments")
+            exact = getattr(stage, "segments", "all") == "all"
+            return line if exact else line | {"method": SAMPLED, "interval": interval(mixed, whole)}
+    return missing("no document was judged by its segments")
 
 
 def scrub_section(view: View) -> dict[str, Any] | str:
@@ -192,7 +207,7 @@ def windows_section(view: View) -> dict[str, Any] | str:
 
 
 def characters_section(view: View) -> dict[str, Any]:
-    """Invisible controls by code point, before and after the text rule."""
+    """Invisible controls by code point and lines of mojibake, before and after the text rule."""
     points: dict[str, dict[str, int]] = {}
     others: dict[str, dict[str, int]] = {}
     documents = {"before": 0, "after": 0}
@@ -210,6 +225,7 @@ def characters_section(view: View) -> dict[str, Any]:
         if stage == "normalise":
             scored = view.counts(stage)["docs_in"]
     never = {f"U+{ord(c):04X}" for c in NEVER & INVISIBLE}
+    mojibake = others.get("mojibake_documents", {"before": 0, "after": 0})
     return {
         "documents_with_invisible_before": share(documents["before"], scored, "documents"),
         "documents_with_invisible_after": share(documents["after"], scored, "documents"),
@@ -221,6 +237,9 @@ def characters_section(view: View) -> dict[str, Any]:
         "other": others,
         "invalid_bytes": others.get("invalid", missing("not counted: bytes that no charset explains become U+FFFD")),
         "white_runs": others.get("white_runs", missing("runs of white space are repaired and not counted")),
+        "mojibake_lines": others.get("mojibake_lines", {"before": 0, "after": 0}),
+        "documents_with_mojibake_before": share(mojibake["before"], scored, "documents"),
+        "documents_with_mojibake_after": share(mojibake["after"], scored, "documents"),
     }
 
 

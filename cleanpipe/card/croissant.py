@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from cleanpipe import batch as col
-from cleanpipe.card.facts import INPUTS, LICENCE, PERSONAL, Card, plain
+from cleanpipe.card.facts import INPUTS, LICENCE, Card, plain
 
 ARROW = "application/vnd.apache.arrow.stream"
 _CONTEXT: dict[str, Any] = {
@@ -132,7 +132,7 @@ def _responsible(card: Card) -> dict[str, Any]:
         "rai:dataCollectionType": ["Web Scraping"],
         "rai:dataPreprocessingProtocol": steps,
         "rai:dataLimitations": [plain(limit) for limit in card.limits()],
-        "rai:personalSensitiveInformation": [PERSONAL],
+        "rai:personalSensitiveInformation": [card.looked_for()["personal"]],
         "rai:machineAnnotationTools": [plain(f"{n}: SHA-256 {d}") for n, d in card.models.items()],
     }
 

@@ -31,20 +31,17 @@ _ISO_639_1 = (
 )
 
 LICENCE = (
-    "The pages are their authors' works. cleanpipe has read no licence in them and grants none; the archives came "
-    "under terms of their own (Common Crawl's are its Terms of Use). Whoever passes these files on has to settle the "
-    "licence."
+    "The pages are their authors' works. cleanpipe grants no licence; the archives came under terms of their own "
+    "(Common Crawl's are its Terms of Use). Whoever passes these files on has to settle the licence."
 )
-PERSONAL = (
-    "Personal data was not looked for and not removed by cleanpipe's stages: names, postal and e-mail addresses, "
-    "telephone numbers and the like stand as they stood on the pages."
-)
-NOT_DONE = (
-    PERSONAL,
-    "Nothing was judged by what it says: false, hateful, sexual or illegal content was neither looked for nor removed.",
-    "Copyright, licences in pages, robots.txt and opt-outs after the crawl were not looked at.",
-    "Evaluation sets were not searched for: benchmark texts that stand on web pages may be in here.",
-)
+NOT_DONE = {  # by topic; a stage that does look tells what it did (``Stage.looked_for``)
+    "personal": "Personal data was not looked for and not removed by cleanpipe's stages: names, postal and e-mail "
+    "addresses, telephone numbers and the like stand as they stood on the pages.",
+    "content": "Nothing was judged by what it says: false, hateful, sexual or illegal content was neither looked for "
+    "nor removed.",
+    "rights": "Copyright, licences in pages, robots.txt and opt-outs after the crawl were not looked at.",
+    "evaluation": "Evaluation sets were not searched for: benchmark texts that stand on web pages may be in here.",
+}
 
 
 def captured(table: pa.Table) -> dict[str, int]:
@@ -167,9 +164,13 @@ class Card:
             "shards."
         )
 
+    def looked_for(self) -> dict[str, str]:
+        """Of each topic of NOT_DONE, what was not done, or what the last stage that looked for it did."""
+        return NOT_DONE | {k: v for stage in self.stages for k, v in stage.looked_for().items()}
+
     def limits(self) -> list[str]:
         """What was not done, not measured, or should be known before use."""
-        out = list(NOT_DONE)
+        out = list(self.looked_for().values())
         languages = ", ".join(self.languages)
         if languages:
             out.append(

@@ -91,8 +91,6 @@ def read_unit(
 def _ledger_rows(entered: pa.RecordBatch, verdicts: pa.Table, schema: pa.Schema) -> pa.Table:
     columns = {n: entered.column(n) for n in ledger.IDENTITY}
     columns |= {n: verdicts.column(n) for n in verdicts.schema.names}
-    if col.LENGTH in columns:
-        columns[col.CHARS_OUT] = columns[col.LENGTH]
     return ledger.conform(columns, entered.num_rows, schema)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from cleanpipe import batch as col
+from cleanpipe import ledger
 from cleanpipe.engine.base import Context, Result, Task, Watch
 from cleanpipe.engine.commit import Units, row_file
 from cleanpipe.engine.opened import opened
@@ -20,6 +21,7 @@ from cleanpipe.engine.rows import final_rows, row_sizes, waiting_columns
 from cleanpipe.engine.treat import Treatment
 from cleanpipe.flow import Flowed
 from cleanpipe.io.arrow import TableWriter
+from cleanpipe.pipeline import Pass
 from cleanpipe.quarantine import QUARANTINE_SCHEMA, failure_rows
 from cleanpipe.tally import Tally, add
 
@@ -34,7 +36,7 @@ class UnitFiles:
         rows = have.shard if self.last else pa.schema(list(waiting_columns(have.passes, index).items()))
         schemas = {
             "rows": rows,
-            "fates": have.ledger if index == 0 else _fates_schema(have.scores),
+            "fates": have.ledger if index == 0 else _fates_schema(have.scores, have.passes[index]),
             "quarantine": QUARANTINE_SCHEMA,
         }
         if self.last:
@@ -57,7 +59,7 @@ class UnitFiles:
             self.files["sizes"].write(row_sizes(out, flowed.origin, self.shard))
         counts = np.bincount(flowed.origin, minlength=entered.num_rows)
         windows = pa.array(counts, pa.int32(), mask=(counts == 0) | (not self.last))
-        return pa.Table.from_batches([flowed.fates]).append_column(col.WINDOWS, windows)
+        return ledger.verdicts(flowed.fates, windows)
 
     def publish(self) -> dict[str, dict[str, Any]]:
         """Role → File of each, all durable."""
@@ -99,7 +101,8 @@ def run_pass(context: Context, task: Task, watch: Watch) -> Result:
         else:
             for batch in _waiting(context, task):
                 for verdicts in treat(batch):
-                    files.files["fates"].write(verdicts)
+                    sink = files.files["fates"]
+                    sink.write(ledger.conform(_columns(verdicts), verdicts.num_rows, sink.schema))
         cost |= {name: seconds - before[name] for name, seconds in flow.cost.items()}
         counts = {
             "rows": files.files["rows"].rows,
@@ -136,7 +139,13 @@ def _waiting(context: Context, task: Task) -> Iterator[pa.RecordBatch]:
             yield col.with_columns(batch, columns)
 
 
-def _fates_schema(scores: Mapping[str, pa.DataType]) -> pa.Schema:
+def _columns(table: pa.Table) -> dict[str, pa.ChunkedArray]:
+    return {name: table.column(name) for name in table.schema.names}
+
+
+def _fates_schema(scores: Mapping[str, pa.DataType], later: Pass) -> pa.Schema:
+    """Of a later pass; where it changes texts, with what the ledger says of each text."""
+    changed = any(col.CONTENT_ID in stage.writes for stage in later.stages)
     return pa.schema(
         [
             (col.FATE, pa.string()),
@@ -144,6 +153,7 @@ def _fates_schema(scores: Mapping[str, pa.DataType]) -> pa.Schema:
             (col.REASON, pa.string()),
             *scores.items(),
             (col.WINDOWS, pa.int32()),
+            *([(col.CHARS_OUT, pa.int64()), (col.CONTENT_ID, col.ID)] if changed else []),
         ]
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote_from_bytes
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cleanpipe import batch as col
 from cleanpipe.io import charset as charsets
@@ -126,6 +127,7 @@ class DocumentBatches:
         identified = content_type(get("warc-identified-payload-type"))[0]
         truncated = _safe(get("warc-truncated"))
         status = is_http = declared = label = None
+        rights: Sequence[str | None] = _NO_RIGHTS
         body, error, message = record.block, None, ""
         refused = before(identity) if before is not None else None
         if refused is not None:
@@ -139,6 +141,7 @@ class DocumentBatches:
             if head is not None:
                 status, http = head.status, head.headers.get
                 declared, label = content_type(http("content-type"))
+                rights = _rights(head.headers)
                 body = body[head.body_at :]
                 if not record.oversize:
                     undone = undo(
@@ -167,8 +170,27 @@ class DocumentBatches:
             known = media_type(declared, identified, sniffed)
         return (
             identity, source, record.offset, record.length, record.offset_kind, record_id, refers_to, kind, date, url,
-            status, is_http, declared, label, identified, sniffed, known, truncated, len(body), body,
+            status, is_http, declared, label, identified, sniffed, known, truncated, *rights, len(body), body,
         )  # fmt: skip
+
+
+_RIGHTS = ("x-robots-tag", "tdm-reservation", "tdm-policy", "link")  # in the order of their columns
+_NO_RIGHTS = (None,) * len(_RIGHTS)
+_MAX_RIGHTS = 4096  # characters of such a header that are kept
+
+
+def _rights(headers: Mapping[str, str]) -> Sequence[str | None]:
+    """What a head says of the use of its page, as sent; of Link only what may name a licence."""
+    if headers.keys().isdisjoint(_RIGHTS):
+        return _NO_RIGHTS
+    robots, reservation, policy, link = map(headers.get, _RIGHTS)
+    if link and "licen" not in link.lower():
+        link = None
+    if robots:  # lines stay lines, and no word is cut in two
+        kept = robots if len(robots) <= _MAX_RIGHTS else robots[:_MAX_RIGHTS].rpartition(",")[0]
+        robots = "\n".join(filter(None, map(_safe, kept.split("\n"))))
+    rest = (_safe(value[:_MAX_RIGHTS]) if value else None for value in (reservation, policy, link))
+    return robots or None, *rest
 
 
 _URL_AT = list(col.READ_COLUMNS).index(col.URL)
@@ -275,7 +297,7 @@ def decode_batch(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array | None
         {
             col.CHARSET: pa.array(named, col.DECODED_COLUMNS[col.CHARSET]),
             col.CHARSET_SOURCE: pa.array([r.source for r in readings], col.DECODED_COLUMNS[col.CHARSET_SOURCE]),
-            col.MARKUP: _column(bodies, readings),
+            col.MARKUP: _column(batch.column(col.BODY), readings),
             col.MARKUP_LENGTH: pa.array([None if r.text is None else len(r.text) for r in readings], pa.int64()),
         },
     )
@@ -285,15 +307,12 @@ def decode_batch(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array | None
     return out, pa.array(drops, pa.string())
 
 
-def _column(bodies: Sequence[bytes | None], readings: Sequence[charsets.Reading]) -> pa.Array:
-    """The texts in UTF-8. A body of sound UTF-8 is taken as it is: encoding its text again gives the same bytes."""
-    encoded: list[bytes | None] = []
-    for body, reading in zip(bodies, readings, strict=True):
-        text = reading.text
-        if text is None:
-            encoded.append(None)
-        elif body and reading.charset == "utf-8" and body[0] != 0xEF and "\ufffd" not in text:
-            encoded.append(body)  # no BOM was taken off, and nothing was put in for a damaged byte
-        else:
-            encoded.append(text.encode())
-    return pa.array(encoded, pa.large_binary()).view(pa.large_string())
+def _column(bodies: pa.Array, readings: Sequence[charsets.Reading]) -> pa.Array:
+    """The texts in UTF-8. A body of sound UTF-8 is taken as it lies, without a copy where all of a batch are."""
+    column = bodies.view(pa.large_string())
+    there = pc.is_valid(bodies).to_pylist()
+    mask = [not (valid and isinstance(r, charsets.Sound)) for r, valid in zip(readings, there, strict=True)]
+    if not any(mask):
+        return column
+    made = [None if r.text is None else r.text.encode() for r, other in zip(readings, mask, strict=True) if other]
+    return pc.replace_with_mask(column, pa.array(mask), pa.array(made, pa.large_binary()).view(pa.large_string()))

@@ -33,7 +33,8 @@ class HttpHead:
 
     status: the three digits as written, 100 to 999 (RFC 9110 ends at 599, but 999 is in use); None where they cannot
         be read: never guessed.
-    headers: names in lower case; values of a repeated name joined by ", ", as RFC 9110 5.3 and Fetch's "get" have it.
+    headers: names in lower case; values of a repeated name joined by ", ", as RFC 9110 5.3 and Fetch's "get" have it;
+        those of X-Robots-Tag by a line feed, for each line may name a crawler of its own.
     body_at: offset of the body in the block.
     """
 
@@ -79,7 +80,7 @@ def _fields(head: str) -> dict[str, str]:
             else:
                 fields[name] = value
     for name, values in repeated.items():
-        fields[name] = ", ".join(values)
+        fields[name] = ("\n" if name == "x-robots-tag" else ", ").join(values)
     return fields
 
 

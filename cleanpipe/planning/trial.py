@@ -156,8 +156,7 @@ class _Runner:
         else:
             self.places.append(places[flowed.origin])
         windows = np.bincount(flowed.origin, minlength=rows.num_rows)
-        table = pa.Table.from_batches([fates])
-        table = table.append_column(col.WINDOWS, pa.array(windows, pa.int32(), mask=(windows == 0) | (not last)))
+        table = ledger.verdicts(fates, pa.array(windows, pa.int32(), mask=(windows == 0) | (not last)))
         counts.add(("cpu", index, WRITE), *_spread(time.process_time() - began, places, _weights(rows)))
         return table
 
@@ -207,8 +206,6 @@ class _Runner:
                 fates = self.step(0, rows, places, with_rows)
                 columns = {n: rows.column(n) for n in ledger.IDENTITY}
                 columns |= {n: fates.column(n).combine_chunks() for n in fates.schema.names}
-                if col.LENGTH in columns:
-                    columns[col.CHARS_OUT] = columns[col.LENGTH]
                 self.fates.append(ledger.conform(columns, rows.num_rows, self.have.ledger))
             held.clear()
             where.clear()

@@ -60,7 +60,7 @@ def _order(a: Sequence[str] | Mapping[str, Any], b: Sequence[str] | Mapping[str,
 
 def _stage(
     name: str, a: tuple[bool, dict[str, Any]] | None, b: tuple[bool, dict[str, Any]] | None,
-    force_a: Mapping[str, float], force_b: Mapping[str, float],
+    force_a: Mapping[str, str], force_b: Mapping[str, str],
 ) -> list[Difference]:  # fmt: skip
     if a is None or b is None:
         said = [ABSENT if x is None else "in the recipe" if x[0] else "switched off" for x in (a, b)]
@@ -73,7 +73,7 @@ def _stage(
 
 def _values(
     table: str, a: Mapping[str, Any], b: Mapping[str, Any],
-    force_a: Mapping[str, float] | None = None, force_b: Mapping[str, float] | None = None, *, digest: bool = False,
+    force_a: Mapping[str, str] | None = None, force_b: Mapping[str, str] | None = None, *, digest: bool = False,
 ) -> list[Difference]:  # fmt: skip
     """Options with other values; force: by option the limit that an option which is not set stands for."""
     out = []
@@ -84,25 +84,29 @@ def _values(
         for values, force in ((a, force_a), (b, force_b)):
             text = ABSENT if name not in values else spelled(values[name])
             text = text[:12] if digest and name in values else text
-            said.append(
-                f"{text} ({force[name]:,.6g} in force)" if text == NOT_SET and force and name in force else text
-            )
+            said.append(f"{text} ({force[name]} in force)" if text == NOT_SET and force and name in force else text)
         entry = _difference(f"{table}.{name}" if table else name, *said)
         out.append({**entry, "a": a.get(name), "b": b.get(name)})
     return out
 
 
-def in_force(recipe: Recipe, name: str) -> dict[str, float]:
-    """Of a stage by option the limit of its cut, if all its cuts have one; {} where a model of it is gone."""
+def in_force(recipe: Recipe, name: str) -> dict[str, str]:
+    """Of a stage by option the limit of its cuts in words: one, or one for each language; {} where a model is gone."""
     setting = next((s for s in recipe.settings if s.ref.name == name and s.enabled), None)
     try:
         cuts = setting.build().cuts() if setting else ()
     except (CleanpipeError, OSError):
         return {}
-    limits: dict[str, set[float]] = {}
+    limits: dict[str, dict[str, float]] = {}
     for cut in cuts:
-        limits.setdefault(cut.option, set()).add(cut.at)
-    return {option: at.pop() for option, at in limits.items() if len(at) == 1}
+        limits.setdefault(cut.option, {})[", ".join(cut.where.values())] = cut.at
+    said: dict[str, str] = {}
+    for option, by in limits.items():
+        one = len({*by.values()}) == 1
+        said[option] = ", ".join(
+            f"{at:,.6g}" if one else f"{at:,.6g} {of}" for of, at in [*by.items()][: 1 if one else None]
+        )
+    return said
 
 
 def spelled(value: Any) -> str:

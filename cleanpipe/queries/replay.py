@@ -256,12 +256,19 @@ class Replayer:
         for before in range(1, index):
             rows = self._met(before, flowed.rows, {**its, col.KEPT_DOC_ID: None}, again)
             flowed = have.flow(before).run(rows, seen=_watching(again))
-        again.row = _ledger_table(first, flowed, have.ledger, last=False).to_pylist()[0]
+        table, came = _ledger_table(first, flowed, have.ledger, last=False), flowed.rows
+        if any(col.CONTENT_ID in s.writes for made in have.passes[index:] for s in made.stages):
+            for later in range(index, len(have.passes)):  # its text is another in the end
+                if flowed.rows.num_rows:
+                    rows = self._met(later, flowed.rows, {**its, col.KEPT_DOC_ID: None}, again)
+                    flowed = have.flow(later).run(rows)
+                    table = ledger.merge(table, _fates(flowed, last=later == len(have.passes) - 1))
+        again.row = table.to_pylist()[0]
         for name in (col.DOC_ID, col.CONTENT_ID, col.CHARS_OUT):
             _one(again, name, its.get(name), again.row.get(name))
-        if not flowed.rows.num_rows:
+        if not came.num_rows:
             raise ShardError("the document that stands for this one does not come to the meeting any more")
-        return _waiting(flowed.rows, have, index - 1)
+        return _waiting(came, have, index - 1)
 
     # --- proof
 
@@ -308,7 +315,7 @@ def _waiting(rows: pa.RecordBatch, have: Opened, index: int) -> pa.RecordBatch:
 def _fates(flowed: Flowed, *, last: bool) -> pa.Table:
     counts = np.bincount(flowed.origin, minlength=flowed.fates.num_rows)
     windows = pa.array(counts, pa.int32(), mask=(counts == 0) | (not last))
-    return pa.Table.from_batches([flowed.fates]).append_column(col.WINDOWS, windows)
+    return ledger.verdicts(flowed.fates, windows)
 
 
 def _ledger_table(entered: pa.RecordBatch, flowed: Flowed, schema: pa.Schema, *, last: bool) -> pa.Table:
@@ -316,8 +323,6 @@ def _ledger_table(entered: pa.RecordBatch, flowed: Flowed, schema: pa.Schema, *,
     verdicts = _fates(flowed, last=last)
     columns = {n: entered.column(n) for n in ledger.IDENTITY}
     columns |= {n: verdicts.column(n) for n in verdicts.schema.names}
-    if col.LENGTH in columns:
-        columns[col.CHARS_OUT] = columns[col.LENGTH]
     return ledger.conform(columns, entered.num_rows, schema)
 
 

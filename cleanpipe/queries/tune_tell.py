@@ -218,7 +218,7 @@ def _change(old: Recipe, tuned: Tuned, option: str, before: Any, after: Any) -> 
     for recipe, value in ((old, before), (tuned.plan.recipe, after)):
         said = spelled(_plain(value))
         limit = in_force(recipe, stage).get(name) if said == NOT_SET else None
-        words.append(said if limit is None else f"{said} ({limit:,.6g} in force)")
+        words.append(said if limit is None else f"{said} ({limit} in force)")
     return {"option": option, "before": _plain(before), "after": _plain(after), "words": " → ".join(words)}
 
 

@@ -9,11 +9,12 @@ from cleanpipe.report import overview, proof
 from cleanpipe.report.markup import foreign, join
 from cleanpipe.report.node import Node
 from cleanpipe.report.output import shards_section
-from cleanpipe.report.page import Section, page
+from cleanpipe.report.page import Room, Section, page
 from cleanpipe.report.samples import ALL
 from cleanpipe.report.stages import kept_samples, stage_sections
 
-LARGEST = 1_950_000  # bytes; beyond, the page leaves the samples to audit.json
+LARGEST = 1_950_000  # bytes; beyond, the page leaves more to audit.json
+ROOMS = (Room(ALL), Room(ALL, idle=False), Room(idle=False), Room(limits=2, idle=False, rows=8), Room(limits=0, rows=2))
 RUN = "run.json:"  # before the places of numbers that are not audit.json's
 
 
@@ -29,12 +30,15 @@ def to_html(audit: Mapping[str, Any], facts: Mapping[str, Any], *, caution: str 
         HTML, one file without scripts that asks for nothing; every number of the audit carries its exact value and
         place there (``data-n``, ``data-of``; see ``report.node``).
     """
-    text = _page(audit, facts, caution, ALL)
-    return text if len(text.encode()) < LARGEST else _page(audit, facts, caution, 0)
+    text = ""
+    for room in ROOMS:
+        text = _page(audit, facts, caution, room)
+        if len(text.encode()) < LARGEST:
+            break
+    return text
 
 
-def _page(audit: Mapping[str, Any], facts: Mapping[str, Any], caution: str, room: int) -> str:
-    """room: for samples."""
+def _page(audit: Mapping[str, Any], facts: Mapping[str, Any], caution: str, room: Room) -> str:
     whole, run = Node(audit), Node(facts, RUN)
     beside = [n for n in whole.at("reported_elsewhere").nodes() if not n.value["stage"]]
     sections: list[Section | None] = [

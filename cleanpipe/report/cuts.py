@@ -47,7 +47,8 @@ def shown(values: Sequence[float]) -> Shown:
     step = next((s for s in (1, 2, 5, 10, 20, 25, 50, 100, 200) if (last - low) * 100 / s <= BARS), 500)
     begin, end = math.floor(low * 100 / step + 1e-9), math.ceil(last * 100 / step - 1e-9)
     wanted = [i * step / 100 for i in range(begin, end + 1)]
-    return Shown(_snapped(wanted, wanted[0], wanted[-1]), False)
+    bars = _snapped(wanted, wanted[0], wanted[-1])
+    return Shown(bars if bars[-1] > high else [*bars, last], False)  # the highest value lies in a bar
 
 
 def _snapped(wanted: Sequence[float], first: float, last: float) -> list[float]:
@@ -144,6 +145,12 @@ def limit_figures(order: Sequence[str], stage: str, cut: Node) -> Html | None:
         "div", _title(cut), sentence(cut), _in_force(counts), charts(*figures),
         numbers_of(_table(order, stage, cut, bars, rows)), class_="score",
     )  # fmt: skip
+
+
+def limit_words(cut: Node) -> Html:
+    """One limit without charts, for pages that have no room."""
+    counts = cut.at("counts")
+    return tag("div", _title(cut), sentence(cut), None if counts.absent else _in_force(counts), class_="score")
 
 
 def _keys(counts: Node, parts: Sequence[Bins]) -> dict[str, str]:

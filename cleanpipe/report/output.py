@@ -99,7 +99,12 @@ def characters_body(part: Node) -> Html:
     )
 
 
-_OTHER = {"white_runs": "runs of white space", "invalid": "bytes that no charset explains (U+FFFD)"}
+_OTHER = {
+    "white_runs": "runs of white space",
+    "invalid": "bytes that no charset explains (U+FFFD)",
+    "mojibake_documents": "documents with lines of mojibake: text that was read by another charset",
+    "mojibake_lines": "lines of mojibake",
+}
 
 
 def _before_after(name: Cell, n: Node) -> list[Cell]:

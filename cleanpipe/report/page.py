@@ -13,7 +13,22 @@ from cleanpipe.report.style import CSS
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 CHECK = "Check it yourself (SQL, by cleanpipe query or DuckDB)"  # over every block of SQL
 ROWS = 25  # of a table that may be long
+LIMITS = 12  # of a stage, with charts
 Tone = Literal["good", "bad", "warn", ""]
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much of an audit a page shows; audit.json has all of it.
+
+    samples: documents, about, on the whole page. limits: of a stage, with charts. idle: limits that no document failed
+    have charts too. rows: of a stage's tables.
+    """
+
+    samples: int = 0
+    limits: int = LIMITS
+    idle: bool = True
+    rows: int = 200
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,13 @@ from collections.abc import Collection, Sequence
 
 from cleanpipe.audit.bins import WIDTH
 from cleanpipe.report import sql
-from cleanpipe.report.cuts import UNITS, Shown, limit_figures, limit_of, sentence, shown
+from cleanpipe.report.cuts import UNITS, Shown, limit_figures, limit_of, limit_words, sentence, shown
 from cleanpipe.report.markup import Cell, Html, code, join, number, score, tag
 from cleanpipe.report.node import Node
-from cleanpipe.report.page import charts, figure, left_out, legend, more, numbers_of, table
+from cleanpipe.report.page import Room, charts, figure, left_out, legend, more, numbers_of, table
 from cleanpipe.report.svg import Bin, Limit, Series, histogram, line
 
 OPEN = 2  # limits of a stage that are in sight though no document failed them
-LIMITS = 12  # of a stage, with charts
 DRAWN = 4  # into one chart
 _SOME = "No curve: the limit is asked of some of these documents only, and which ones was not counted."
 
@@ -132,13 +131,13 @@ def _curve(
 
 
 def all_scores(
-    audit: Node, stage: str, names: Sequence[str], cuts: Sequence[Node], failed: Collection[str] | None = None
+    audit: Node, stage: str, names: Sequence[str], cuts: Sequence[Node], failed: Collection[str], room: Room
 ) -> Html | None:
     """Figures of a stage's scores: of each limit, then of the scores that are held against none.
 
     Args:
         audit: with the scores' figures. stage: its name. names: of its scores. cuts: its limits.
-        failed: reasons that documents went for; other limits are folded where there are many. None: unknown.
+        failed: reasons that documents went for; other limits are folded where there are many. room: on the page.
     """
     order = [str(n.value["stage"]) for n in audit.at("funnel").nodes()]
     drawn: list[tuple[Node, Html]] = []
@@ -153,15 +152,15 @@ def all_scores(
     plain = [score_figures(n, found, []) for n in names if n not in held and not (found := find_score(audit, n)).absent]
     out: list[Html] = []
     folded: list[Html] = []
-    for cut, figures in drawn[:LIMITS]:
-        idle = failed is not None and cut.value["reason"] not in failed
-        (folded if idle and len(out) >= OPEN else out).append(figures)
-    aside = more(f"{len(folded):,} more limits, which no document failed", *folded) if folded else None
+    for cut, figures in drawn[: room.limits]:
+        aside = cut.value["reason"] not in failed and len(out) >= OPEN
+        (folded if aside else out).append(figures if room.idle or not aside else limit_words(cut))
+    rest = more(f"{len(folded):,} more limits, which no document failed", *folded) if folded else None
     if not out and not plain:
         return None
     scores = list(dict.fromkeys([*(str(c.value["score"]) for c, _ in drawn), *names]))
-    rest = left_out(LIMITS, len(drawn), "limits")
-    return join(*out, aside, rest, charts(*plain), _quantiles(audit, scores))
+    hidden = left_out(room.limits, len(drawn), "limits")
+    return join(*out, rest, hidden, charts(*plain[: room.rows]), _quantiles(audit, scores))
 
 
 def _quantiles(audit: Node, names: Sequence[str]) -> Html | None:

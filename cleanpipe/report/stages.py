@@ -13,7 +13,7 @@ from cleanpipe.report.duplicates import duplicates_body
 from cleanpipe.report.markup import Cell, Html, clean, code, escape, join, number, tag
 from cleanpipe.report.node import Node
 from cleanpipe.report.output import characters_body, elsewhere, plain_facts, windows_body
-from cleanpipe.report.page import Section, facts, left_out, more, table
+from cleanpipe.report.page import Room, Section, facts, left_out, more, table
 from cleanpipe.report.proof import missing
 from cleanpipe.report.samples import REASONS, SHOWN, of_kept, of_passed, of_reason
 from cleanpipe.report.scores import all_scores
@@ -30,8 +30,8 @@ BODIES: Mapping[str, tuple[str, Callable[[Node], Html]]] = {
 }
 
 
-def stage_sections(audit: Node, room: int) -> list[Section]:
-    """Every stage in its order; then the sections that no stage has. room: for samples on the page."""
+def stage_sections(audit: Node, room: Room) -> list[Section]:
+    """Every stage in its order; then the sections that no stage has. room: on the page."""
     order = [str(n.value["stage"]) for n in audit.at("funnel").nodes()]
     holders = {s: name for name in order for s in audit.at("stages", name, "sections").value or () if s in BODIES}
     out = [_stage(audit, name, [s for s in BODIES if holders.get(s) == name], room) for name in order]
@@ -42,11 +42,11 @@ def stage_sections(audit: Node, room: int) -> list[Section]:
     return out
 
 
-def _stage(audit: Node, name: str, held: list[str], room: int) -> Section:
+def _stage(audit: Node, name: str, held: list[str], room: Room) -> Section:
     stage, step = audit.at("stages", name), next(n for n in audit.at("funnel").nodes() if n.value["stage"] == name)
     cuts = stage.at("cuts").nodes()
     scores = stage.at("scores").value or []
-    figures = [f for f in (all_scores(audit, name, scores, cuts, stage.at("dropped").value or ()),) if f is not None]
+    scored = all_scores(audit, name, scores, cuts, stage.at("dropped").value or (), room)
     inner: list[Html | None] = []
     for section in held:
         title, body = BODIES[section]
@@ -62,16 +62,16 @@ def _stage(audit: Node, name: str, held: list[str], room: int) -> Section:
         join(
             _rule(stage),
             _flow(step, stage),
-            _reasons(stage, step),
+            _reasons(stage, step, room),
             elsewhere(stage.at("reported_elsewhere").nodes()),
-            tag("h3", "Scores and limits") if figures else None,
-            *figures,
+            tag("h3", "Scores and limits") if scored is not None else None,
+            scored,
             _failed(audit.at("quality")) if "quality" in (stage.at("sections").value or ()) else None,
             *inner,
             facts_shown,
             _samples(audit, name, stage, scores, room),
             _kept(audit, name, stage, scores, room),
-            _options(stage),
+            _options(stage, room),
         ),
         group="Stages",
     )
@@ -99,7 +99,7 @@ def _flow(step: Node, stage: Node) -> Html:
     return facts(shown, small=True)
 
 
-def _reasons(stage: Node, step: Node) -> Html | None:
+def _reasons(stage: Node, step: Node, room: Room) -> Html | None:
     entered = step.at("documents", "in")
     rows: list[list[Cell]] = []
     for fate, style in (("dropped", "lost"), ("quarantined", "aside")):
@@ -108,11 +108,15 @@ def _reasons(stage: Node, step: Node) -> Html | None:
             rows.append([code(reason), fate, number(n), number(part, "share"), bar(part.value, style)])
     if not rows:
         return None
-    whole, rows = len(rows), rows[:REASONS]
+    whole, most = len(rows), min(REASONS, room.rows)
     shown = table(
-        "Why documents went", ["reason", "fate", "documents", "of those in", ""], rows, left=(0, 1), sql=sql.fates()
+        "Why documents went",
+        ["reason", "fate", "documents", "of those in", ""],
+        rows[:most],
+        left=(0, 1),
+        sql=sql.fates(),
     )
-    return join(shown, left_out(REASONS, whole, "reasons"))
+    return join(shown, left_out(most, whole, "reasons"))
 
 
 def _failed(quality: Node) -> Html | None:
@@ -132,22 +136,24 @@ def _failed(quality: Node) -> Html | None:
     return table("Rules that documents failed", ["rule", "documents failed", "by this rule alone"], rows, note=note)
 
 
-def _samples(audit: Node, name: str, stage: Node, scores: list[str], room: int) -> Html | None:
+def _samples(audit: Node, name: str, stage: Node, scores: list[str], room: Room) -> Html | None:
     reasons = [r for fate in ("dropped", "quarantined") for r, _ in stage.at(fate).ranked()]
     own = [*scores, *_words(audit, name, reasons)]
     groups = [
-        of_reason(audit, name, r, own, room) for r in reasons[:REASONS] if audit.at("samples", f"{name}/{r}").value
+        of_reason(audit, name, r, own, room.samples)
+        for r in reasons[: min(REASONS, room.rows)]
+        if audit.at("samples", f"{name}/{r}").value
     ]
     return join(tag("h3", "Samples"), *groups) if groups else None
 
 
-def _kept(audit: Node, name: str, stage: Node, scores: list[str], room: int) -> Html | None:
+def _kept(audit: Node, name: str, stage: Node, scores: list[str], room: Room) -> Html | None:
     """Samples of what stayed: all that is kept has passed this stage."""
     held = stage.at("sections").value or ()
     reads = AS_READ if "http" in held or "input" in held else ()
     cuts = stage.at("cuts").nodes()
     names = [*(str(c.value["score"]) for c in cuts), *_words(audit, name, None), *scores, *reads]
-    return of_passed(audit, list(dict.fromkeys(names)), cuts, room)
+    return of_passed(audit, list(dict.fromkeys(names)), cuts, room.samples)
 
 
 def _words(audit: Node, name: str, reasons: list[str] | None) -> list[str]:
@@ -164,7 +170,7 @@ def _words(audit: Node, name: str, reasons: list[str] | None) -> list[str]:
     return sorted(k for k in found if k in named or k.startswith(name))
 
 
-def _options(stage: Node) -> Html | None:
+def _options(stage: Node, room: Room) -> Html | None:
     options = stage.at("options")
     if options.value is None:
         return missing("Options")
@@ -182,11 +188,15 @@ def _options(stage: Node) -> Html | None:
     if not rows and not paragraphs:
         return None
     listed = (
-        table("Options in force", ["option", "value", "", "what it does"], rows, left=(0, 1, 2, 3), wide=(1, 3))
+        table(
+            "Options in force", ["option", "value", "", "what it does"], rows[: room.rows],
+            left=(0, 1, 2, 3), wide=(1, 3),
+        )
         if rows
         else None
-    )
-    return more("The rule in full, and the options in force", *paragraphs, listed)
+    )  # fmt: skip
+    rest = left_out(room.rows, len(rows), "options")
+    return more("The rule in full, and the options in force", *paragraphs, listed, rest)
 
 
 def _plain(text: str) -> list[Cell]:
@@ -207,10 +217,10 @@ def _spelled(value: Any) -> str:
     return str(value) or "unset"
 
 
-def kept_samples(audit: Node, room: int) -> Section | None:
+def kept_samples(audit: Node, room: Room) -> Section | None:
     """Ten documents that stayed, with every score that was held against a limit."""
     if not audit.at("samples", "kept").value:
         return None
     cuts = [c for n in audit.at("funnel").nodes() for c in audit.at("stages", str(n.value["stage"]), "cuts").nodes()]
     lead = "A seeded hash of their ids picks them; each score that is held against a limit stands beside it."
-    return Section("kept", "Samples of what stayed", join(tag("p", lead), of_kept(audit, cuts, room)))
+    return Section("kept", "Samples of what stayed", join(tag("p", lead), of_kept(audit, cuts, room.samples)))

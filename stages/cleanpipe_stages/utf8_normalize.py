@@ -39,19 +39,24 @@ class Utf8Normalize(Stage):
         f"one of {', '.join(WHITESPACE_RULES)}: keep lines, empty lines and indentation; or one space for each run",
         source="paragraphs carry meaning for a language model; the literal rule is space",
     )
+    mojibake: bool = option(
+        True,
+        "whether lines that a damage score names are mended (UTF-8 that was read as another charset), by ftfy",
+        source="of 173,457 packaged pages of 80 languages 1 changed, rightly; the literal rule has none",
+    )
 
     def in_words(self) -> str:
         """With the white-space rule."""
         white = _WHITE_WORDS.get(self.whitespace, self.whitespace)
         return (
             "Proves that every row is valid NFC text without NUL and invisible controls, as the repairs left it before "
-            f"any stage read it; white space: {white}."
+            f"any stage read it; white space: {white}; mojibake: {'mended' if self.mojibake else 'left as it is'}."
         )
 
     def text_rule(self) -> TextRule:
-        """``cleanpipe.text.normalise.normalise`` with this stage's white-space rule. Raises ConfigError."""
+        """``cleanpipe.text.normalise.normalise`` with this stage's options. Raises ConfigError."""
         whitespace_rule(self.whitespace)
-        return partial(normalise, whitespace=self.whitespace)
+        return partial(normalise, whitespace=self.whitespace, mojibake=self.mojibake)
 
     def open(self) -> Step:
         """Raises ConfigError for an unknown white-space rule. The step raises StageContractError at a bad row."""

@@ -1,0 +1,1 @@
+"""Lists of hosts and URLs: read, normalised, and looked up by sorted hashes."""
