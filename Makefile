@@ -20,12 +20,12 @@ INSTALLS := pyproject.toml constraints.txt Makefile
 # what each stamp installs besides the package itself
 RUN_EXTRAS := hf
 BENCH_EXTRAS := hf,literal
-TEST_EXTRAS := dev,hf,literal,trafilatura,ray,sql,s3,tokenize,gpu
+TEST_EXTRAS := dev,hf,literal,trafilatura,ray,sql,s3,tokenize,gpu,neural
 
 export RAY_USAGE_STATS_ENABLED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-quick test-slow test-readers test-browser test-cluster test-image chaos lint format bench lm tokenizer dist check-dist check-pins \
+.PHONY: help run test test-quick test-slow test-readers test-browser test-cluster test-image chaos lint format bench quality extractor language lm roberta tokenizer dist check-dist check-pins \
 	image image-lint manifests clean distclean
 
 help: ## this list
@@ -105,9 +105,25 @@ format: $(VENV)/.test ## mend what ruff can mend
 bench: $(VENV)/.bench ## cleanpipe beside the same steps written plainly, on the sample archives (benchmarks/README.md)
 	@$(PY) benchmarks/end_to_end.py $(if $(CORPUS),'$(CORPUS)') $(BENCH_ARGS)
 
-lm: $(VENV)/.run ## train the English language model again from packages (apt-get, npm, cmake, g++), measure it, write its card
+quality: $(VENV)/.test ## extraction, encoding, language, perplexity, heuristics and rights on labelled pages, into benchmarks/quality.md
+	@$(PY) benchmarks/quality --samples "$(SAMPLES)"
+
+extractor: $(VENV)/.test ## train the extractor again from SAMPLES/pages, measure it, write its card
+	@$(PY) -m cleanpipe_jobs.train_extractor --samples "$(SAMPLES)"
+
+language: $(VENV)/.test ## train the second language model again from packages (apt-get, dpkg, npm), measure the scores' curve
+	@$(PY) -m cleanpipe_jobs.train_language --work build/language
+	@if [ -d "$(SAMPLES)" ]; then $(PY) benchmarks/quality/language.py --samples "$(SAMPLES)" --calibrate stages/cleanpipe_stages/lid/data; else echo "not measured: no samples at $(SAMPLES)"; fi
+
+lm: $(VENV)/.run ## train the seven n-gram models again from packages (apt-get, npm, cmake, g++), measure them, write their card
 	@$(PY) -m cleanpipe_jobs.train_lm --work build/lm
-	@if [ -d "$(SAMPLES)" ]; then $(PY) benchmarks/lm/measure_lm.py --samples "$(SAMPLES)" --card; else echo "not measured: no samples at $(SAMPLES)"; fi
+	@if [ -d "$(SAMPLES)" ]; then $(PY) -m cleanpipe_jobs.train_lm_tables --work build/lm --samples "$(SAMPLES)" && $(PY) benchmarks/quality/perplexity.py --samples "$(SAMPLES)" --card; \
+	else echo "not measured: no samples at $(SAMPLES)"; fi
+
+roberta: $(VENV)/.test ## train the small RoBERTa again from packages (apt-get, npm), measure it, write its card
+	@$(PY) -m cleanpipe_jobs.train_roberta --work build/roberta
+	@if [ -d "$(SAMPLES)" ]; then $(PY) benchmarks/quality/neural.py --samples "$(SAMPLES)" --percentiles && $(PY) benchmarks/quality/neural.py --samples "$(SAMPLES)" --card; \
+	else echo "not measured: no samples at $(SAMPLES)"; fi
 
 tokenizer: $(VENV)/.test ## train the embedded tokenizer again from packages (apt-get, dpkg, npm), write its card
 	@$(PY) -m cleanpipe_jobs.train_tokenizer --work build/tokenizer

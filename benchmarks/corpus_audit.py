@@ -22,8 +22,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from cleanpipe.corpus.damage import examine
-from cleanpipe.corpus.mojibake import find_mojibake
 from cleanpipe.corpus.recurring import Lines
+from cleanpipe.text.mojibake import find_mojibake
 from cleanpipe.text.normalise import normalise
 
 

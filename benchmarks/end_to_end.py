@@ -43,6 +43,7 @@ OURS = (
 PLAIN = "plain={python} {here}/plain.py {corpus} --threshold {threshold} --work {work}"
 NAMED = (
     "cleanpipe",
+    "turbohtml",
     "fastwarc",
     "resiliparse",
     "fasttext-predict",
@@ -138,7 +139,7 @@ def machine() -> list[str]:
 
 def table(programs: list[Program]) -> list[str]:
     """A Markdown table of medians; the ratio says how many times our CPU seconds a program takes."""
-    ours = statistics.median(next(p for p in programs if p.ours).cpu)
+    ours = statistics.median(next(p for p in programs if p.ours).cpu)  # as the recipe stands
     lines = [
         "| program | CPU s of the work, median | each round | x ours | whole process, CPU s | peak MB | kept |",
         "|---|---|---|---|---|---|---|",
@@ -158,6 +159,13 @@ def main() -> None:
     arguments.add_argument("--rounds", type=int, default=3)
     arguments.add_argument("--threshold", type=float, default=0.65, help="English threshold, the same for all (0.65)")
     arguments.add_argument("--recipe", default="web")
+    arguments.add_argument(
+        "--also",
+        action="append",
+        default=[],
+        metavar="NAME:KEY=VALUE",
+        help="cleanpipe once more, with --set KEY=VALUE",
+    )
     arguments.add_argument("--cleanpipe", type=Path, default=Path(sys.executable).parent / "cleanpipe")
     arguments.add_argument(
         "--rival", action="append", default=[], metavar="NAME=COMMAND", help="repeatable; default: plain.py"
@@ -177,9 +185,12 @@ def main() -> None:
             "recipe": options.recipe,
         }
         words |= {"cleanpipe": str(options.cleanpipe), "python": sys.executable, "here": str(HERE)}
-        commands = {"cleanpipe": OURS, **dict(rival.split("=", 1) for rival in options.rival or [PLAIN])}
+        variants = dict(also.split(":", 1) for also in options.also)
+        commands = {"cleanpipe": OURS, **{name: f"{OURS} --set {setting}" for name, setting in variants.items()}}
+        commands |= dict(rival.split("=", 1) for rival in options.rival or [PLAIN])
         programs = [
-            Program(n, [w.format(**words) for w in shlex.split(c)], n == "cleanpipe") for n, c in commands.items()
+            Program(n, [w.format(**words) for w in shlex.split(c)], n == "cleanpipe" or n in variants)
+            for n, c in commands.items()
         ]
 
         print(*machine(), sep="\n")

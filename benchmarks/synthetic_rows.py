@@ -17,7 +17,8 @@ from cleanpipe.builtin import READ
 from cleanpipe.engine.opened import opened
 from cleanpipe.recipe import Recipe
 from cleanpipe.tally import Tally
-from cleanpipe_stages.quality.judge import FIGURES, REASONS, fails
+from cleanpipe_stages.quality.judge import CHARS, FIGURES, REASONS, fails
+from cleanpipe_stages.quality.measure import PARAGRAPHS
 
 PART_ROWS = 20_000  # about what 64 MiB of a WARC hold
 SPAN = 64 << 20
@@ -103,8 +104,10 @@ class Maker:
         self._go(READ, {"damaged_range": broken}, fate=col.QUARANTINED)
         http = {"not_http": dns, "bad_status": status > 0, "bad_type": kind > 2}
         self._go("http_filter", http)
+        self._go("url_filter", {})
         decoded = self.alive
         self._go("decode", {})
+        self._go("rights", {})
         c |= self._language(rng, n, raised, kind < 2)
         c |= self._quality(rng, n)
         c |= self._duplicates(rng, at)
@@ -141,11 +144,11 @@ class Maker:
     def _chars(self, stage: str) -> tuple[Ints, Ints]:
         """Characters of each row before and after the stage: none, then as many as bytes, then those of its text."""
         none, (markup, text) = np.zeros(len(self.alive), np.int64), self._sizes
-        if stage in (READ, "http_filter"):
+        if stage in (READ, "http_filter", "url_filter"):
             return none, none
         if stage == "decode":
             return none, markup
-        if stage == "language_preview":
+        if stage in ("rights", "language_preview"):
             return markup, markup
         return (markup, text) if stage == "html_scrub" else (text, text)
 
@@ -185,6 +188,7 @@ class Maker:
 
     def _quality(self, rng: np.random.Generator, n: int) -> dict[str, pa.Array]:
         seen, chars = self.alive, self._sizes[1]
+        self._judged = seen
         entropy = rng.normal(4.2, 0.18, n) - np.where(rng.random(n) < 0.02, 1.0, 0.0)
         raw = [
             entropy, entropy + 0.04, 1 - rng.beta(0.4, 20, n), rng.beta(1, 40, n),
@@ -193,6 +197,7 @@ class Maker:
         ]  # fmt: skip
         scores = {name: np.round(values, 6) for name, values in zip(FIGURES, raw, strict=True)}
         scores[col.PERPLEXITY] = np.round(rng.lognormal(np.log(900), 0.9, n), 6)
+        scores |= dict.fromkeys(PARAGRAPHS, scores[col.PERPLEXITY])  # of one paragraph
         failed = fails(chars, pa.array(["en"] * n), scores, self.stages["quality_score"].limits())
         table = np.array([failed[r] & seen for r in REASONS])
         alone = table.sum(axis=0) == 1
@@ -239,6 +244,7 @@ class Maker:
             "minhash_drop_component": made.ids(made.sixteen(stands, self.seed * 4)[:, :8], ~related),
             col.CONTENT_ID: made.ids(made.sixteen(content, self.seed * 4 + 2), ~self._texts),
             col.CHARS_OUT: pa.array(self._sizes[1], mask=~self._texts),
+            CHARS: pa.array(self._sizes[1], mask=~self._judged),
         }
 
     def _kept(self, at: Ints) -> dict[str, pa.Array]:

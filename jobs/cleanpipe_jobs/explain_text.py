@@ -16,6 +16,7 @@ LINES, WIDTH = 8, 160  # of each text, without --full
 CAPTURES = 20
 DIFF_LINES, DIFF_INPUT = 60, 800  # lines of a diff that are shown; lines of a text that are compared
 WORDS = 12  # words of a kind that are shown
+_OTHERS = 2  # limits of one option that are for other documents: more are told in one line
 _MARKS = {
     "passed": "passed",
     "decided": "DECIDED",
@@ -131,8 +132,12 @@ def _stages(answer: Mapping[str, Any]) -> Iterator[str]:
         for name, value in stage["scores"].items():
             if name not in limited and value is not None:
                 yield f"      {safe(name):34}{_number(value):>14}"
+        others = Counter(limit["option"] for limit in stage["limits"] if limit["mark"] == "not asked")
+        asked_by = {limit["option"] for limit in stage["limits"] if limit["mark"] != "not asked"}
         for limit in stage["limits"]:
-            if limit["mark"] == "not reached":
+            option = limit["option"]
+            many = others[option] > _OTHERS and option in asked_by  # such as a limit of perplexity for each language
+            if limit["mark"] == "not reached" or (many and limit["mark"] == "not asked"):
                 continue
             needs = f"kept {_KEEPS[limit['keeps']]} {_number(limit['at'])} ({limit['option']})"
             value = "-" if limit["value"] is None else _number(limit["value"])
@@ -140,6 +145,8 @@ def _stages(answer: Mapping[str, Any]) -> Iterator[str]:
             yield safe(f"      {limit['score']:34}{value:>14}  {needs}: {_MARKS[limit['mark']]}{asked}")
             if limit["of"] and not asked:
                 yield safe(f"      {'':50}asked of {limit['of']}")
+            if many:
+                yield safe(f"      {'':50}{others[option]} more limits of {option} are for other documents")
         yield from _judged(stage, limited)
     yield ""
 

@@ -17,7 +17,7 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
-from cleanpipe_jobs.train_lm import fetch_debian, fetch_npm
+from cleanpipe_jobs.train_lm_fetch import fetch_debian, fetch_npm
 
 MB = 1_000_000
 HELD_OUT = 20  # one line in so many; of the declaration of human rights, which is short, one in four

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from cleanpipe.corpus.files import Columns
-from cleanpipe.corpus.mojibake import NOTHING, find_mojibake
 from cleanpipe.corpus.run import Options, audit_corpus
+from cleanpipe.text.mojibake import NOTHING, find_mojibake
 
 
 def test_real_prose_of_many_languages(samples):

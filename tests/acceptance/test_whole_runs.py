@@ -79,11 +79,13 @@ def test_broken_archives_end_well_and_everything_read_is_accounted_for(samples, 
 def test_literal_runs_with_another_model_and_its_threshold(samples, tmp_path):
     pytest.importorskip("html2text")
     pytest.importorskip("datasketch")
+    pytest.importorskip("tokenizers")  # perplexity is the embedded RoBERTa's
     sets = ["language_id.model=lid.176.ftz", "language_id.threshold=0.65"]
     path = samples / "warc" / "wget-creativecommons-ai2-commoncrawl.warc.gz"
     done = run("literal", [str(path)], tmp_path / "out", engine="serial", sets=sets)
     rows = ledger(done.out).to_table().to_pylist()
     kept = [r for r in rows if r["fate"] == "kept"]
     assert len(kept) >= 10
-    assert all(r["language_id_score"] >= 0.65 and r["entropy"] > 3.2 and r["perplexity"] is None for r in kept)
+    assert all(r["language_id_score"] >= 0.65 and r["entropy"] > 3.2 for r in kept)
+    assert all(1 < r["perplexity"] < 1e6 for r in kept)  # they are English, which it reads; no limit of it is on
     assert done.audit["conservation"]["balanced"]

@@ -1,6 +1,7 @@
 """The core's own two steps: decode and normalise."""
 
 import hashlib
+from functools import partial
 
 import pytest
 
@@ -8,7 +9,7 @@ from cleanpipe import batch as col
 from cleanpipe.builtin import Decode, Normalise
 from cleanpipe.errors import ConfigError
 from cleanpipe.testing import batch, check_stage, run
-from cleanpipe.text.normalise import whitespace_rule
+from cleanpipe.text.normalise import normalise, whitespace_rule
 
 
 def page(**columns):
@@ -64,3 +65,21 @@ def test_decode_frees_the_bytes_and_drops_replacement_encodings():
     assert done.rows.column(col.MARKUP).to_pylist() == ["café", "é"]
     assert done.rows.column(col.CHARSET).to_pylist() == ["utf-8", "windows-1252"]
     assert col.BODY not in done.rows.schema.names
+
+
+def test_damage_is_scored_and_counted_of_every_row():
+    rule = partial(normalise, mojibake=True)
+    rows = page(markup=["cafÃ© noir\nfine", "a\ufffdb\ufffd", "\ue000\ue001xy", "plain", ""])
+    flowed = run(Normalise(rule=rule), rows).flowed
+    scores = {name: flowed.fates.column(name).to_pylist() for name in Normalise.scores}
+    assert scores == {
+        "replacement_share": [0, 0.5, 0, 0, 0],
+        "private_share": [0, 0, 0.5, 0, 0],
+        "private_run": [0, 0, 2, 0, 0],
+        "mojibake_share": [0.5, 0, 0, 0, 0],
+    }
+    facts = flowed.tally["normalise"]["facts"]
+    assert (facts["before mojibake_documents"], facts["before mojibake_lines"]) == (1, 1)
+    assert "after mojibake_lines" not in facts
+    left = run(Normalise(), rows).flowed.tally["normalise"]["facts"]  # the rule without that repair
+    assert (left["before mojibake_lines"], left["after mojibake_lines"], left["after mojibake_documents"]) == (1, 1, 1)

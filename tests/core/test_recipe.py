@@ -107,6 +107,32 @@ BAD_FILES = [
 ]
 
 
+EXTENDED = [
+    # of a recipe that extends "web" or another: its text, the stages that run, comment
+    ('extends = "web"\nstages = ["http_filter", "html_scrub"]', ["http_filter", "html_scrub"],
+     "tables of stages that are not listed any more are no error: web switches some off"),
+    ('extends = "web"\nstages = ["html_scrub", "gopher_quality"]', ["html_scrub"], "what stays listed stays off"),
+    ('extends = "web"\nstages = ["html_scrub", "gopher_quality"]\n[gopher_quality]\nenabled = true',
+     ["html_scrub", "gopher_quality"], "and is switched on by its own table"),
+    ('extends = "middle"\nstages = ["html_scrub"]', ["html_scrub"], "of a recipe between, too"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "stages", "comment"), EXTENDED)
+def test_a_recipe_with_a_list_of_its_own(tmp_path, text, stages, comment):
+    middle = 'extends = "literal"\nstages = ["html_scrub", "./own.py"]\n[own]\nmost = 3'
+    (tmp_path / "middle.toml").write_text(middle)
+    (tmp_path / "recipe.toml").write_text(text)
+    assert [s.name for s in load_recipe(tmp_path / "recipe.toml").pipeline().stages] == stages, comment
+
+
+def test_a_table_of_a_stage_that_the_list_lacks_is_still_refused(tmp_path):
+    path = tmp_path / "recipe.toml"
+    path.write_text('extends = "web"\nstages = ["html_scrub"]\n[gopher_quality]\nenabled = true')
+    with pytest.raises(ConfigError, match="unknown table 'gopher_quality'"):
+        load_recipe(path)
+
+
 @pytest.mark.parametrize(("text", "message"), BAD_FILES)
 def test_a_file_is_refused_with_the_way_out(tmp_path, text, message):
     path = tmp_path / "loop.toml"

@@ -66,7 +66,7 @@ def test_a_dropped_document_with_its_scores_beside_the_limits(sample, ask):
 
 
 def test_the_same_as_json(sample, ask):
-    row = first(sample, reason="low_confidence")
+    row = first(sample, reason="low_confidence", media_type="text/html")
     status, said = as_json(ask, sample, row["url"])
     assert status == 0
     assert (said["fate"], said["stage"], said["reason"]) == ("dropped", "language_id", "low_confidence")

@@ -332,5 +332,6 @@ def test_each_stage_shows_kept_samples_with_its_scores_beside_its_limits(crawl, 
             for score in set(part["scores"]) & set(sample["scores"]):
                 assert f'data-of="/samples/kept/{i}/scores/{score}"' in shown, (stage, score)
         for i, cut in enumerate(part["cuts"]):
-            if any(cut["score"] in s["scores"] for s in audit["samples"]["kept"]):
+            where = cut["where"].items()  # of one language: beside samples of it
+            if any(cut["score"] in s["scores"] and where <= s["scores"].items() for s in audit["samples"]["kept"]):
                 assert f'data-of="/stages/{stage}/cuts/{i}/at"' in shown, (stage, cut["score"])

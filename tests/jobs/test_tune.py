@@ -110,8 +110,8 @@ def test_files_name_every_document(done: Path, tmp_path: Path, capsys: pytest.Ca
     listed = pq.read_table(unknown).to_pylist()
     assert [rows[r["doc_id"]]["url"] for r in listed] == ["http://a.example.org/gone"]
     assert listed[0]["new_fate"] == NOT_KNOWN
-    assert listed[0]["why"] == "it passes http_filter now, where it went: decode never saw it"
-    assert answer["unknown"] == [{"stage": "decode", "why": listed[0]["why"], "documents": 1}]
+    assert listed[0]["why"] == "it passes http_filter now, where it went: url_filter never saw it"
+    assert answer["unknown"] == [{"stage": "url_filter", "why": listed[0]["why"], "documents": 1}]
     assert answer["written"] == {str(flips): len(lines), str(unknown): 1}
 
 
@@ -285,7 +285,7 @@ def test_limits_in_words(done: Path, capsys: pytest.CaptureFixture[str]) -> None
         ("language_id.languages=en,de", "language_preview.languages keeps en only, so documents of de may go there"),
         ("language_id.languages=en,de", """--set 'language_preview.languages=["en", "de"]'"""),
         ("language_preview.languages=en,de", "language_id.languages keeps en only, so documents of de may go there"),
-        ("language_id.chars=99", "language_id.chars changes language and language_id_score, which the ledger knows"),
+        ("language_id.chars=99", "language_id.chars changes language, language_id_score and 5 more, which the ledger"),
         ("html_scrub.main_content=false", "html_scrub.main_content changes scrubbed, which the ledger knows"),
         ("minhash_sign.rows=4", "minhash_drop reads band_keys, which minhash_sign.rows changes"),
     ]:
@@ -299,14 +299,14 @@ def test_limits_in_words(done: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_an_estimate_stands_before_the_bounds(done: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One page of status 404 passes now; of those that reached decode in the run, a share was kept: it is like them."""
+    """One page of status 404 passes now; of those that reached url_filter, a share was kept: it is like them."""
     answer = told(capsys, str(done), "--set", "http_filter.statuses=[200,404]")
     rows = ledger(done).to_table().to_pylist()
     kept = sum(r["fate"] == "kept" for r in rows)
     reached = sum(r["fate"] == "kept" or r["stage"] not in ("read", "http_filter") for r in rows)
     documents = answer["kept"]["documents"]
     assert documents["open"] == {"http_filter": 1}
-    assert documents["shares"] == {"decode": round(kept / reached, 6)}
+    assert documents["shares"] == {"url_filter": round(kept / reached, 6)}
     assert documents["likely"] == kept + round(kept / reached)
     assert (documents["stay"], documents["stay_open"], documents["come"]) == (kept, 0, 0)
     assert answer["kept"]["characters"]["most"] is None  # nobody knows how long its text would be

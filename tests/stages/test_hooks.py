@@ -20,7 +20,16 @@ from cleanpipe_stages.http_filter import HttpFilter
 from cleanpipe_stages.language_id import LanguageId
 from cleanpipe_stages.language_preview import LETTERS, LanguagePreview
 from cleanpipe_stages.minhash_drop import MinhashDrop
-from cleanpipe_stages.quality.judge import CORRECTED, DEFLATE, DIGITS, FIGURES, REPETITION
+from cleanpipe_stages.quality.judge import (
+    CHARS,
+    CORRECTED,
+    DEFLATE,
+    DIGITS,
+    FIGURES,
+    PARAGRAPH_MEAN,
+    PARAGRAPH_P10,
+    REPETITION,
+)
 from cleanpipe_stages.quality.scripts import is_latin
 from cleanpipe_stages.quality_score import QualityScore
 from cleanpipe_stages.utf8_normalize import Utf8Normalize
@@ -73,14 +82,14 @@ def test_hooks_fit_the_declaration(name: str) -> None:
     stage = kind()
     assert len(stage.in_words()) > 20
     for cut in stage.cuts():
-        assert cut.score in {*stage.scores, col.CHARS_OUT}
+        assert cut.score in stage.scores
         assert cut.option in kind.__dataclass_fields__
         assert cut.reason in stage.reasons
         assert cut.at == round(cut.at, 6)
     judge = stage.judge()
     if judge is not None:
         assert judge.options <= set(kind.__dataclass_fields__)
-        assert judge.columns <= {*stage.scores, *stage.reads, *stage.reads_optional, col.CHARS_OUT}
+        assert judge.columns <= {*stage.scores, *stage.reads, *stage.reads_optional}
     assert kind.ledger_only <= set(kind.scores)
 
 
@@ -110,7 +119,8 @@ def test_language_id(rows: list[tuple[str, float]], threshold: float | None) -> 
         if label in ("en", "de"):
             expected.append(None if score >= {"en": en, "de": 0.4}[label] else "low_confidence")
         else:
-            expected.append("no_text" if label == "und" else "other_language")
+            untold = "undetermined" if score else "no_text"
+            expected.append(untold if label == "und" else "other_language")
     labels, scores = [r[0] for r in rows], [r[1] for r in rows]
     columns = {col.LANGUAGE: (labels, pa.string()), col.LANGUAGE_ID_SCORE: (scores, pa.float64())}
     assert verdict(stage.judge(), **columns) == expected
@@ -174,7 +184,7 @@ def test_http_filter(rows: list[tuple[Any, ...]], by: tuple[Any, int], statuses:
 
 SHARE = st.sampled_from([0.0, 0.1, 0.299999, 0.3, 0.5, 0.500001, 0.8, 0.800001, 1.0])
 BITS = st.sampled_from([0.0, 3.4, 3.400001, 5.8, 5.800001, 8.0])
-PERPLEXITY = st.sampled_from([None, 0.0, 9.9, 10.0, 10_000.0, 10_000.000001])
+PERPLEXITY = st.sampled_from([None, 0.0, 2.9, 3.0, 10_000.0, 10_000.000001, 30_000.0, 30_000.000001, 1e9])
 FIGURE = st.tuples(BITS, BITS, SHARE, SHARE, SHARE, SHARE)
 OPTIONS: list[dict[str, Any]] = [
     {},
@@ -182,11 +192,15 @@ OPTIONS: list[dict[str, Any]] = [
     {"correct_entropy": False, "assume_language": "de"},
     {"min_entropy": 0.0, "max_entropy": 0.0, "min_perplexity": 0.0, "max_perplexity": 0.0},
     {"max_digit_share": 0.0, "max_repetition": 0.0, "min_deflate_ratio": 0.0, "min_ascii_share": 0.0},
+    {"max_perplexity": 10_000.0, "max_paragraph_perplexity": 10_000.0},
+    {"max_percentile": 50.0, "assume_language": "zh"},
 ]
-QUALITY = st.tuples(st.sampled_from([0, 59, 60, 99, 100, 500]), st.sampled_from([None, "en", "zh"]), PERPLEXITY, FIGURE)
+QUALITY = st.tuples(
+    st.sampled_from([0, 59, 60, 99, 100, 500]), st.sampled_from([None, "en", "zh", "pl"]), PERPLEXITY, FIGURE
+)
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)  # the first call reads the percentile tables
 @given(st.lists(QUALITY, max_size=6), st.sampled_from(OPTIONS))
 def test_quality_score(rows: list[tuple[int, str | None, float | None, tuple[float, ...]]], options: Any) -> None:
     stage = QualityScore(**options)
@@ -197,6 +211,8 @@ def test_quality_score(rows: list[tuple[int, str | None, float | None, tuple[flo
         latin = is_latin(language or stage.assume_language or None)
         entropy = f[CORRECTED if stage.correct_entropy else col.ENTROPY]
         known = math.nan if perplexity is None else perplexity
+        low, high, easiest = limits.perplexity.get(language or stage.assume_language, limits.perplexity[""])
+        above = (0 < high < known and (easiest == 0 or easiest < known)) or 0 < limits.max_paragraph_perplexity < known
         looks_latin = latin or (latin is None and f[col.ASCII_SHARE] >= 0.5)
         rules = [
             ("repetitive", 0 < limits.max_repetition < f[REPETITION] or f[DEFLATE] < limits.min_deflate_ratio),
@@ -204,15 +220,17 @@ def test_quality_score(rows: list[tuple[int, str | None, float | None, tuple[flo
             ("low_ascii", latin and f[col.ASCII_SHARE] < limits.min_ascii_share),
             ("low_entropy", limits.min_entropy > 0 and entropy <= limits.min_entropy),
             ("high_entropy", looks_latin and 0 < limits.max_entropy < entropy),
-            ("low_perplexity", known < limits.min_perplexity),
-            ("high_perplexity", 0 < limits.max_perplexity < known),
+            ("low_perplexity", known < low),
+            ("high_perplexity", above),
         ]
         failed = [reason for reason, fails in rules if fails and chars >= limits.judge_from]
         expected.append("too_short" if chars < limits.min_chars else next(iter(failed), None))
     columns: dict[str, tuple[Any, pa.DataType]] = {
-        col.CHARS_OUT: ([r[0] for r in rows], pa.int64()),
+        CHARS: ([r[0] for r in rows], pa.int64()),
         col.LANGUAGE: ([r[1] for r in rows], pa.string()),
         col.PERPLEXITY: ([r[2] for r in rows], pa.float64()),
+        PARAGRAPH_MEAN: ([r[2] for r in rows], pa.float64()),  # as of one paragraph
+        PARAGRAPH_P10: ([r[2] for r in rows], pa.float64()),
     }
     columns |= {n: ([r[3][i] for r in rows], pa.float64()) for i, n in enumerate(FIGURES)}
     assert verdict(stage.judge(), **columns) == expected
@@ -220,9 +238,9 @@ def test_quality_score(rows: list[tuple[int, str | None, float | None, tuple[flo
 
 @given(st.lists(QUALITY, min_size=1, max_size=20))
 def test_rows_are_judged_one_by_one(rows: list[Any]) -> None:
-    names = [col.CHARS_OUT, col.LANGUAGE, col.PERPLEXITY, *FIGURES]
-    types = [pa.int64(), pa.string(), *[pa.float64()] * 7]
-    values = zip(*([r[0], r[1], r[2], *r[3]] for r in rows), strict=True)
+    names = [CHARS, col.LANGUAGE, col.PERPLEXITY, PARAGRAPH_MEAN, PARAGRAPH_P10, *FIGURES]
+    types = [pa.int64(), pa.string(), *[pa.float64()] * 9]
+    values = zip(*([r[0], r[1], r[2], r[2], r[2], *r[3]] for r in rows), strict=True)
     arrays = [pa.array(v, t) for v, t in zip(values, types, strict=True)]
     batch = pa.RecordBatch.from_arrays(arrays, names=names)
     judge = QualityScore().judge()

@@ -29,7 +29,7 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     ("quality_score", {"min_chars": -1}, "min_chars = -1: it must be 0 or more"),
     ("quality_score", {"min_deflate_ratio": math.nan}, "min_deflate_ratio = nan: it must be 0 or more"),
     ("quality_score", {"min_entropy": 5.9}, "max_entropy = 5.8: it must be above min_entropy = 5.9"),
-    ("quality_score", {"perplexity": "causal"}, "perplexity = 'causal': choose one of"),
+    ("quality_score", {"perplexity": "kenlm"}, "perplexity = 'kenlm': choose one of"),
     ("quality_score", {"chars": 0}, "chars = 0: it must be 1 or more"),
     ("minhash_sign", {"bands": 0}, "bands = 0: it must be from 1 to 255"),
     ("minhash_sign", {"rows": 256}, "rows = 256: it must be from 1 to 255"),

@@ -60,6 +60,16 @@ def test_rule_is_the_option() -> None:
         assert pickle.loads(pickle.dumps(rule))(text) == want
 
 
+@pytest.mark.parametrize(("mojibake", "want", "word"), [(True, "café – ça", "mended"), (False, "cafÃ© – ça", "left")])
+def test_mojibake_is_an_option(mojibake: bool, want: str, word: str) -> None:
+    stage = Utf8Normalize(mojibake=mojibake)
+    rule = stage.text_rule()
+    assert rule is not None
+    assert rule("cafÃ©  – ça") == want
+    assert f"mojibake: {word}" in stage.in_words()
+    assert Utf8Normalize().mojibake
+
+
 def test_unknown_option() -> None:
     stage = Utf8Normalize(whitespace="lines")
     with pytest.raises(ConfigError, match="lines"):

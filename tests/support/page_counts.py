@@ -170,7 +170,10 @@ class Counts:
                 "WHERE language IS NOT NULL GROUP BY 1"
             ):
                 curve[language][t] = line(passing, n)
+        shares = [s for (s,) in self.rows("SELECT language_id_share FROM ledger WHERE language_id_share IS NOT NULL")]
+        mixed = {"mixed_language": line(sum(s < 0.9 for s in shares), len(shares))} if shares else {}
         return {"languages": {
+            **mixed,
             "judged": top(self.counts(
                 "SELECT language, count(*) FROM ledger WHERE language IS NOT NULL GROUP BY 1"
             ), 50),

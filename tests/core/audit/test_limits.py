@@ -32,7 +32,11 @@ PREVIEWED = "language_preview NOT IN ({languages})"
 ASKED = {
     "language_preview/confidence": PREVIEWED + " AND language_preview_letters >= {letters}",
     "language_preview/letters": PREVIEWED + " AND language_preview_score >= {confidence}",
-}  # fmt: skip
+}
+# of quality_score's perplexity: a long text that went for no reason that is looked at before
+EARLIER = ["too_short", "repetitive", "many_digits", "low_ascii", "low_entropy", "high_entropy"]
+LONG = "quality_score_chars >= {own.judge_from} AND NOT coalesce(stage = 'quality_score' AND reason IN ({gone}), false)"
+EASIEST = " AND (quality_score_paragraph_p10 > {easiest} OR {easiest} = 0)"  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=list(SETS))
@@ -108,14 +112,21 @@ def test_a_judge_s_limit_counts_those_asked_and_no_others(made):
         parts = [counts[p] for p in ("passed", "dropped", "otherwise")]
         assert sum(counts["asked"].values()) == counts["whole"] == sum(n for p in parts for n in p.values())
         whose = ASKED.get(f"{stage}/{c['option']}")
+        own = options[stage]
         if c["where"]:
             whose = " AND ".join(f"{k} = '{v}'" for k, v in c["where"].items())
+        elif c["score"] == "perplexity":
+            whose = "true"  # one limit of all languages, those without a model too
         elif whose:
-            own = options[stage]
             languages = ", ".join(f"'{x}'" for x in own.languages)
             whose = whose.format(languages=languages, letters=own.letters, confidence=own.confidence)
         if whose is None:
             continue
+        if c["score"] == "perplexity":
+            low = c["option"] == "min_perplexity"
+            gone = ", ".join(f"'{r}'" for r in [*EARLIER, *([] if low else ["low_perplexity"])])
+            easiest = own.limits().perplexity[c["where"].get("language", "")][2]
+            whose += " AND " + LONG.format(own=own, gone=gone) + ("" if low else EASIEST.format(easiest=easiest))
         _, reached = came(audit, stage)
         for at, n in curve(cut, [0.5, 0.6, 0.72, 0.9]):
             if at == c["at"] or (at < 1 and at in (0.5, 0.6, 0.72, 0.9)):

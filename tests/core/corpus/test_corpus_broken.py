@@ -221,10 +221,14 @@ def test_what_parts_the_cells_is_found(tmp_path, name, head, row, cells):
 
 
 def test_the_recipe_s_own_language_is_not_said_to_be_unwanted(tmp_path):
-    (tmp_path / "c.csv").write_bytes(b'text,url\n"un closed,\nxx,yy\n"a""b",c\nx\0y,z\n')
+    again = f"{SENTENCES[0]}\n" * 30  # dropped as repetitive
+    german = "Der Hafenlotse kennt die Tiefe jeder Fahrrinne und geht weit vor der Barre an Bord der Schiffe."
+    (tmp_path / "c.csv").write_text(f'text,url\n"{again}",http://a/\n"{german}",http://b/\n')
     found = audit(tmp_path / "c.csv", tmp_path / "out")
-    assert found["languages"]["judged"] == {"en": 1, "ia": 1}
+    assert found["languages"]["judged"] == {"en": 1, "de": 1}
     assert found["languages"]["would_drop"]["en"]["value"] == 1  # for another reason than its language
     assert found["languages"]["not_wanted"]["en"]["numerator"] == 0
-    assert found["languages"]["not_wanted"]["ia"]["numerator"] == 1
-    assert "does not want" not in "".join(summary(found))
+    assert found["languages"]["not_wanted"]["de"]["numerator"] == 1
+    told = "".join(summary(found))
+    assert "does not want 'de'" in told
+    assert "does not want 'en'" not in told

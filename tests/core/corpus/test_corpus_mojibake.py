@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cleanpipe.corpus.mojibake import NAMES, NOTHING, find_mojibake
+from cleanpipe.text.mojibake import NAMES, NOTHING, find_mojibake
 
 # (right text, charset it was read as, kind by which it is found)
 DAMAGED = [

@@ -83,6 +83,10 @@ def test_a_response() -> None:
             col.SNIFFED_TYPE: "text/html",
             col.MEDIA_TYPE: "text/html",
             col.TRUNCATED: "length",
+            col.X_ROBOTS_TAG: None,
+            col.TDM_RESERVATION: None,
+            col.TDM_POLICY: None,
+            col.LINK_LICENCE: None,
             col.BYTES_IN: 7,
             col.BODY: b"<p>gone",
         }

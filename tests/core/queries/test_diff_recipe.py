@@ -49,8 +49,8 @@ def test_order_of_the_stages_and_stages_of_one_recipe_alone(tmp_path, ledger):
         stages[:] = [stages[1], stages[0], *stages[2:-1], ["own", True, {"x": 1}]]
 
     found = [d["words"] for d in told(tmp_path, ledger, mend=mend)["settings"]]
-    assert found[0].startswith("order of the stages http_filter, language_preview, html_scrub")
-    assert "→ language_preview, http_filter, html_scrub" in found[0]
+    assert found[0].startswith("order of the stages http_filter, url_filter, rights")
+    assert "→ url_filter, http_filter, rights" in found[0]
     assert found[1:] == ["stage utf8_normalize in the recipe → absent", "stage own absent → in the recipe"]
 
 

@@ -227,7 +227,7 @@ def test_the_page_stays_below_2_mb_whatever_the_run(made):
     assert "\u202e" not in text
     assert not re.search("<ün", text)
     assert not Tree(text).faults
-    assert len(to_html(*made).encode()) < 700_000
+    assert len(to_html(*made).encode()) < 900_000  # 860,690 with limits of perplexity for each of seven languages
 
 
 def test_blocks_for_other_pages():
