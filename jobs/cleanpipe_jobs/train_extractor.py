@@ -1,12 +1,12 @@
 """Train the model of the ``blocks`` extraction engine: ``python -m cleanpipe_jobs.train_extractor``.
 
 Reads pages with marked main text (``pages/wcxb-train`` and ``pages/article-extraction-benchmark`` of the samples),
-cuts them into blocks as the engine does, learns which blocks are main text, and writes ``blocks.v1.npz`` and its
-card. Several teachers are trained first, each once for each fifth of the hosts on the other four: what they say of the
-pages left out, taken together, is half of what the model learns, the marks are the other half. So one net knows what
-several would vote for. The same pages give the same bytes (on one machine: PyTorch's sums differ between kinds of
-processors). The card shows what is found on hosts left out. ``pages/wcxb-dev`` is never read. Needs
-PyTorch, turbohtml and resiliparse; half an hour of one core.
+cuts them into blocks as the engine does, learns which blocks are main text, and writes ``blocks.v1.npz`` and its card,
+into which ``train_extractor_folds`` puts figures. Several teachers are trained first, each once for each fifth of the
+hosts on the other four: what they say of the pages left out, taken together, is half of what the model learns, the
+marks are the other half. So one net knows what several would vote for. The same pages give the same bytes (on one
+machine: PyTorch's sums differ between kinds of processors). ``pages/wcxb-dev`` is never read. Needs PyTorch, turbohtml
+and resiliparse; ten minutes of one core.
 """
 
 from __future__ import annotations
@@ -114,16 +114,6 @@ def teach(known: Sequence[Known], teachers: Sequence[Settings]) -> None:
         one.example.taught = (1 / (1 + np.exp(-logits[one.page.name]))).astype(np.float32)
 
 
-def crossed(known: Sequence[Known], settings: Settings) -> dict[str, list[Measures]]:
-    """As ``judge`` gives it, each page by a model that saw no page of its host."""
-    found: dict[str, list[Measures]] = defaultdict(list)
-    for model, rest in parted(known, settings):
-        for name, results in judge(rest, model).items():
-            found[name] += results
-        print({name: round(mean(r[2] for r in results), 4) for name, results in found.items()}, flush=True)
-    return found
-
-
 def table(found: dict[str, list[Measures]]) -> str:
     """Markdown."""
     rows = ["| pages | n | precision | recall | F1 |", "| --- | --- | --- | --- | --- |"]
@@ -133,10 +123,9 @@ def table(found: dict[str, list[Measures]]) -> str:
     return "\n".join(rows)
 
 
-def card(model: bytes, known: Sequence[Known], found: dict[str, list[Measures]]) -> str:
-    """What the model is, where it comes from, and what it does."""
+def card(model: bytes, known: Sequence[Known]) -> str:
+    """What the model is, where it comes from and what it is for; ``with_folds`` adds what it does."""
     counts = Counter(k.page.name.split("/")[0] for k in known)
-    measured = f"## Measured on pages left out\n\n{_HOW}\n\n{table(found)}\n\n" if found else ""
     return _CARD.format(
         digest=sha256(model).hexdigest(),
         size=f"{len(model):,}",
@@ -144,22 +133,39 @@ def card(model: bytes, known: Sequence[Known], found: dict[str, list[Measures]])
         blocks=f"{sum(len(k.blocks) for k in known):,}",
         pupil=PUPIL,
         teachers=len(TEACHERS),
-        measured=measured,
         versions=", ".join(f"{name} {version(name)}" for name in ("torch", "numpy", "turbohtml")),
     )
 
 
-_HOW = """Five times the pupil learned from four fifths of the hosts and was measured on the rest. The teachers of its
-pages may have seen the rest: the figures may flatter it a little."""
+def with_folds(card: str, found: str) -> str:
+    """The card with what was found on hosts left out."""
+    before, mark, rest = card.partition(_MEASURED)
+    if not mark or _LIMITS not in rest:
+        raise ValueError("not a card of this model")
+    return f"{before}{_MEASURED}\n\n{found}\n\n{_LIMITS}{rest.partition(_LIMITS)[2]}"
 
+
+_MEASURED, _LIMITS = "## Measured on hosts left out", "## Limits"
 _CARD = """# blocks.v1.npz: which blocks of a web page are its main text
 
 {size} bytes, sha256 `{digest}`. Made by `make extractor` (`python -m cleanpipe_jobs.train_extractor`), with {versions}.
+The same pages and versions give the same bytes on one kind of processor.
+
+## For what
+
+The engine `blocks` of `html_scrub`: to take the main text out of web pages for the training of language models. A page
+goes in as blocks of text with the markup around them; out comes which of them are kept. Not for: any judgement of
+quality, language, rights or safety; taking single fields out of a page (price, author, date); deciding what a person
+may see; pages that scripts make only in a browser; forums and chats, of which no page was seen.
+
+## From what
 
 Trained on {pages} ({blocks} blocks). The first set is scrapinghub/article-extraction-benchmark (MIT), the second a part
 of the development split of Murrough-Foley/web-content-extraction-benchmark (WCXB, CC BY 4.0, Murrough Foley;
 https://creativecommons.org/licenses/by/4.0/). The model is under cleanpipe's licence (Apache-2.0); it holds weights
-only, no text of the pages. `pages/wcxb-dev` was never trained on, nor anything chosen by it.
+only, no text of the pages. `pages/wcxb-dev` was never trained on.
+
+## How
 
 A block's label is the share of its words that the truth has in the same order. Half of it is what {teachers} teachers
 say together, each trained on four fifths of the hosts, none of them the page's. Loss: cross entropy, each page of
@@ -168,11 +174,15 @@ neighbours, over the block elements around the block, and over the page. Class, 
 hashed table, learned for words of six hosts at least. Weights are whole numbers, so that every machine decides alike.
 {pupil}
 
-{measured}## Limits
+## Measured on hosts left out
+
+(not yet: `python -m cleanpipe_jobs.train_extractor_folds --card`)
+
+## Limits
 
 Nearly all pages are English; features are counts, shares, elements and words of markup, none reads a human language.
-Forum pages are in neither set. The truth of the second set was drafted by a language model and then reviewed; its
-listing, collection and product pages are marked after varying taste, and there the model is right less often.
+The truth of the second set was drafted by a language model and then reviewed; its listing, collection and product
+pages are marked after varying taste, and there the model is right less often.
 """
 
 
@@ -181,19 +191,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     asked.add_argument("--samples", type=Path, default=Path("../shared/samples"))
     asked.add_argument("--out", type=Path, default=FILE)
-    asked.add_argument("--unmeasured", action="store_true", help="do not train on parts, too, to measure on the rest")
     asked.add_argument("--limit", type=int, help="pages of each set")
     told = asked.parse_args(arguments)
     known = read(told.samples, limit=told.limit)
     teach(known, TEACHERS)
-    found = {} if told.unmeasured else crossed(known, PUPIL)
     model = learn(known, PUPIL)
     told.out.parent.mkdir(parents=True, exist_ok=True)
     told.out.write_bytes(model)
-    (told.out.parent / "CARD.md").write_text(card(model, known, found), encoding="utf-8")
+    (told.out.parent / "CARD.md").write_text(card(model, known), encoding="utf-8")
     print(f"{told.out}: {len(model):,} bytes, sha256 {sha256(model).hexdigest()}")
-    if found:
-        print(table(found))
 
 
 if __name__ == "__main__":

@@ -218,7 +218,7 @@ def _read_tags(markup: str, limits: Limits) -> str | None:
     depth = limits.depth + len(_WRAPS)
     while found := search(markup, at):
         begin = found.start()
-        if waiting and begin > at:
+        if waiting and begin > at and (last := waiting[-1]) is not None and not last.open:
             held.text(markup[at:begin])
         at = found.end()
         sign, closes, name, attributes = found.groups()

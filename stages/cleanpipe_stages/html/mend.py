@@ -64,25 +64,35 @@ def mended(tags: Tags) -> tuple[bytes, bool]:
 
 def unmark(text: str) -> str:
     """The text without marks, lines flush left outside preformatted blocks."""
-    if not any(mark in text for mark in _MARKS):
-        return (_INDENT.sub("\n", text) if "\n " in text or "\n\t" in text else text).lstrip()
-    out: list[str] = []
-    depth = 0
-    done = 0
-    for block in _BLOCK.finditer(text):
-        part = text[done : block.start()]
-        out.append(part if depth else _INDENT.sub("\n", part))
-        done = block.end()
-        depth = max(0, depth + (1 if block[0] == _OPEN else -1))
-        if block[0] == _OPEN:
-            out[-1] = out[-1].rstrip(" \t")  # an item's indentation stands before the block's first line
-    out.append(text[done:] if depth else _INDENT.sub("\n", text[done:]))
-    return _MARK.sub("", "".join(out)).lstrip("\n")
+    if text.isascii() or not any(mark in text for mark in _MARKS):
+        return _flush(text).lstrip()
+    if _OPEN in text or _CLOSE in text:
+        out: list[str] = []
+        depth = 0
+        done = 0
+        for block in _BLOCK.finditer(text):
+            part = text[done : block.start()]
+            out.append(part if depth else _flush(part))
+            done = block.end()
+            depth = max(0, depth + (1 if block[0] == _OPEN else -1))
+            if block[0] == _OPEN:
+                out[-1] = out[-1].rstrip(" \t")  # an item's indentation stands before the block's first line
+        out.append(text[done:] if depth else _flush(text[done:]))
+        text = "".join(out)
+    else:
+        text = _flush(text)
+    for mark in _MARKS:
+        text = text.replace(mark, "")
+    return text.lstrip("\n")
+
+
+def _flush(text: str) -> str:
+    """The text with no blanks at the beginning of its lines but the first."""
+    return _INDENT.sub("\n", text) if "\n " in text or "\n\t" in text else text
 
 
 _INDENT = re.compile(r"\n[ \t]+")
 _MARKS = (_LONE, _OPEN[0], _CLOSE[0])
-_MARK = re.compile(f"[{''.join(_MARKS)}]")
 _BLOCK = re.compile(f"{_OPEN}|{_CLOSE}")
 
 

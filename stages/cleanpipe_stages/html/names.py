@@ -53,5 +53,7 @@ MARKED = names_of("applet marquee object template td th caption")
 
 # what opens after closing a paragraph, and does nothing else
 SIMPLE = BLOCKS - HEADINGS - names_of("form plaintext")
+# what opens, with the formatting that waits, and does nothing else
+PHRASES = names_of("span label cite abbr time sup sub bdi bdo dfn kbd mark q samp var del ins")
 # an end that closes the innermost element and does nothing else
 PLAIN = (BLOCKS - names_of("form p plaintext")) | names_of("p span li dd dt label option button ruby")

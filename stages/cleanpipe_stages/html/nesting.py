@@ -20,6 +20,7 @@ from cleanpipe_stages.html.names import (
     MARKED,
     MATH_TEXT,
     PARTS,
+    PHRASES,
     PLAIN,
     RAW,
     SCOPE,
@@ -47,11 +48,20 @@ class Nesting(OpenElements):
         stack = self.stack
         if stack and stack[-1][0] in ":=" and self._foreign_start(name, attributes):
             return False
-        if name in SIMPLE and not self._templates:
-            if self._within["p"]:
-                self._close("p", BUTTON_SCOPE)
-            self._push(name)
-            return False
+        if not self._templates:
+            if name in SIMPLE:
+                if self._within["p"]:
+                    self._close("p", BUTTON_SCOPE)
+                self._push(name)
+                return False
+            if name in FORMATTING:
+                self._format(name, attributes)
+                return False
+            if name in PHRASES:
+                if self.waiting:
+                    self._reopen()
+                self._push(name)
+                return False
         if name == "image":
             name = "img"
         if name in IGNORED:
@@ -191,8 +201,14 @@ class Nesting(OpenElements):
                 return
         if name in FORMATTING:
             if stack and stack[-1] == name and self.waiting and self.waiting[-1] is self._entries[-1]:
-                self.waiting.pop()
-                self._cut(len(stack) - 1)
+                entry = self.waiting.pop()
+                if entry is not None:
+                    entry.open = False
+                self._within[name] -= 1
+                stack.pop()
+                self._entries.pop()
+                if stack and stack[-1] == LEFT:
+                    self._cut(len(stack))
             else:
                 self._adopt(name)
         elif name == "p":

@@ -132,6 +132,8 @@ class OpenElements:
 
     def _reopen(self) -> None:
         active = self.waiting
+        if not active or (last := active[-1]) is None or last.open:
+            return
         at = len(active)
         while at and (entry := active[at - 1]) is not None and not entry.open:
             at -= 1
@@ -165,15 +167,16 @@ class OpenElements:
                 self._adopt("nobr")
                 self._reopen()
         key = name + attributes
-        alike = []
-        for at in range(len(active) - 1, -1, -1):
-            entry = active[at]
-            if entry is None:
-                break
-            if entry.key == key:
-                alike.append(at)
-        if len(alike) >= 3:  # the standard's Noah's Ark clause
-            del active[alike[-1]]
+        if len(active) >= 3:
+            alike = []
+            for at in range(len(active) - 1, -1, -1):
+                entry = active[at]
+                if entry is None:
+                    break
+                if entry.key == key:
+                    alike.append(at)
+            if len(alike) >= 3:  # the standard's Noah's Ark clause
+                del active[alike[-1]]
         self.work += len(active)
         entry = Format(name, key)
         active.append(entry)

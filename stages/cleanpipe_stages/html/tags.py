@@ -103,8 +103,7 @@ class Sheet:
         """How many of the tags are so, for each page."""
         if len(self.starts) == 1:
             return np.array([np.count_nonzero(flags)])
-        sums = np.append(0, np.cumsum(flags, dtype=np.int32)).astype(np.int64)
-        return np.asarray(np.diff(sums[self.first]))
+        return np.asarray(np.diff(np.searchsorted(np.flatnonzero(flags), self.first)))
 
     def sum_per_page(self, flags: Flags, sizes: Places) -> Places:
         """The sum of the sizes of the tags that are so, for each page."""
@@ -147,8 +146,29 @@ class Sheet:
             at = np.flatnonzero((inner == 0x26) | (inner >= 0xE0))
             at += first
             at = at[_BEFORE[data[at - 1]]]
-            found.append(at[(data[at] == 0x26) | _AFTER[data[at + 3]]])
+            at = at[(data[at] == 0x26) | _AFTER[data[at + 3]]]
+            at = at[(data[at - 1] == 0x3E) | _BEFORE[data[at - 2]]]  # behind one blank there may be more
+            end_of = np.minimum(at + 4, data.size - 1)
+            found.append(at[(data[at] == 0x26) | (data[at + 3] == 0x3C) | _AFTER[data[end_of]]])
         return np.concatenate(found)
+
+    @cached_property
+    def asked_of(self) -> list[int]:
+        """Places in ``asked``, one more than pages: page i has those from place i to the next."""
+        places: list[int] = np.searchsorted(self.asked[0], self.first).tolist()
+        return places
+
+    @cached_property
+    def lone_of(self) -> list[tuple[int, int]]:
+        """First and last place in ``lone`` of each page."""
+        ends = (np.searchsorted(self.lone, self.starts + 1), np.searchsorted(self.lone, self.ends - 3))
+        return list(zip(*(places.tolist() for places in ends), strict=True))
+
+    @cached_property
+    def paragraphs(self) -> list[int]:
+        """How many ``<p>`` begin on each page."""
+        counts: list[int] = self.per_page(_PARAGRAPH[self.pairs] & ~self.closing).tolist()
+        return counts
 
     @cached_property
     def shallow(self) -> Flags:
@@ -165,10 +185,15 @@ class Sheet:
         return flat
 
 
+_LOWER = np.uint64(0x2020202020202020)
+
+
 def eight(data: Bytes, places: Places) -> npt.NDArray[np.uint64]:
     """The eight bytes from each place on, the first one lowest, letters in lower case."""
-    taken = data[places[:, None] + np.arange(8)] | np.uint8(0x20)
-    return np.asarray(taken.view("<u8").reshape(-1))
+    if data.size < 8:
+        return np.zeros(0, np.uint64)
+    everywhere: npt.NDArray[np.uint64] = np.ndarray(data.size - 7, "<u8", data, 0, (1,))
+    return np.asarray(everywhere[places] | _LOWER)
 
 
 def key(letters: str) -> tuple[np.uint64, np.uint64]:
@@ -197,12 +222,12 @@ class Tags:
 
     def paragraphs(self) -> int:
         """How many ``<p>`` begin."""
-        return int(np.count_nonzero(_PARAGRAPH[self.pairs] & ~self.closing))
+        return self.sheet.paragraphs[self.index]
 
     def asked(self) -> Iterator[tuple[str, int]]:
         """Names ("/pre" for a closing tag) and places of the tags that mending looks for, in order of place."""
         rows, codes = self.sheet.asked
-        first, last = np.searchsorted(rows, self.sheet.first[self.index : self.index + 2]).tolist()
+        first, last = self.sheet.asked_of[self.index : self.index + 2]
         for begin in range(first, last, _AT_ONCE):
             some = slice(begin, min(begin + _AT_ONCE, last))
             places = (self.sheet.at[rows[some]] - self.sheet.starts[self.index]).tolist()
@@ -212,8 +237,8 @@ class Tags:
 
     def lone(self) -> Iterator[int]:
         """Places of characters of three bytes, and of references, that may stand alone between two tags."""
-        start, end = self.sheet.starts[self.index], self.sheet.ends[self.index]
-        first, last = np.searchsorted(self.sheet.lone, (start + 1, end - 3)).tolist()
+        start = self.sheet.starts[self.index]
+        first, last = self.sheet.lone_of[self.index]
         for begin in range(first, last, _AT_ONCE):
             yield from (self.sheet.lone[begin : min(begin + _AT_ONCE, last)] - start).tolist()
 

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from cleanpipe_stages.html.blocks.counts import CHARS, COMMAS, DIGITS, LINKED, STOPS, UPPER, WIDE, WORDS, counted
 from cleanpipe_stages.html.blocks.elements import elements
 from cleanpipe_stages.html.blocks.features import (
     _AROUND,
     _COLUMN,
     _HIDDEN,
-    CHARS,
-    COMMAS,
-    DIGITS,
     LEVELS,
-    LINKED,
     PAGE,
-    STOPS,
-    UPPER,
-    WIDE,
-    WORDS,
-    _runs,
     features,
     log2,
 )
@@ -33,7 +28,7 @@ OWN = 29  # features of a block's own text; those of the elements around it foll
 
 def counts(text):
     blocks = segment(f"<p>{text}".encode())
-    return _runs(blocks, np.zeros((len(blocks.runs), 48), np.uint8)).sum(axis=0)
+    return counted(blocks, np.zeros((len(blocks.runs), 8), bool)).sum(axis=0)
 
 
 COUNTS = [  # text, column, number
@@ -56,6 +51,36 @@ COUNTS = [  # text, column, number
 @pytest.mark.parametrize(("text", "column", "number"), COUNTS)
 def test_counts(text, column, number):
     assert counts(text)[column] == number
+
+
+RUNS = [  # markup of one block, characters and words of each stretch of text between its tags
+    ("ab <b>cd</b> ef", [(2, 1), (2, 1), (2, 1)], "a blank at a stretch's end begins no word in the next"),
+    ("ab <b>cd </b>ef", [(2, 1), (2, 1), (2, 1)], "nor two such"),
+    ("a<b> b c </b>d", [(1, 1), (2, 2), (1, 1)], "blanks at both ends"),
+    ("\u4e2d <b>\u6587</b>", [(1, 1), (1, 1)], "bytes are no characters"),
+]
+
+
+@pytest.mark.parametrize(("markup", "expected", "why"), RUNS)
+def test_counts_of_each_stretch(markup, expected, why):
+    blocks = segment(f"<p>{markup}</p>".encode())
+    found = counted(blocks, np.ones((len(blocks.runs), 1), bool))
+    assert found[:, [CHARS, WORDS]].tolist() == [list(pair) for pair in expected], why
+    assert found[:, LINKED].tolist() == found[:, CHARS].tolist()
+
+
+@given(st.lists(st.text("ab \n\t,.!|$@(\xe9\u4e2d\u3002\uff0cA9\x0b", min_size=1), min_size=1, max_size=6))
+def test_counts_are_what_one_by_one_counting_gives(parts):
+    blocks = segment("".join(f"<b>{part}</b>" for part in parts).encode())
+    found = counted(blocks, np.zeros((len(blocks.runs), 1), bool))
+    for (begin, end), row in zip(blocks.runs.tolist(), found.tolist(), strict=True):
+        text = blocks.html[begin:end].decode()
+        blanks = sum(letter in " \t\n\r\f" for letter in text)
+        assert row[CHARS] == len(text) - blanks
+        assert row[WORDS] == len(re.findall("[^ \t\n\r\f]+", text))
+        assert row[COMMAS] == sum(letter in ",;:\uff0c" for letter in text)
+        assert row[STOPS] == sum(letter in ".!?\u3002" for letter in text)
+        assert row[WIDE] == sum(letter > "\x7f" for letter in text)
 
 
 def test_share_of_links():

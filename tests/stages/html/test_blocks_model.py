@@ -7,7 +7,7 @@ import pytest
 
 from cleanpipe_stages.html.blocks import model
 from cleanpipe_stages.html.blocks.features import features
-from cleanpipe_stages.html.blocks.segment import segment
+from cleanpipe_stages.html.blocks.segment import balanced, forest, segment
 
 MENU = "".join(f"<li class='menu-item'><a href='/{n}'>{n} \u2190</a></li>" for n in range(12))
 FRAME = (
@@ -97,3 +97,16 @@ def test_the_file_is_small_and_has_a_card():
     told = (model.FILE.parent / "CARD.md").read_text(encoding="utf-8")
     for word in ("MIT", "CC BY 4.0", "make extractor"):
         assert word in told
+
+
+BLOCKLESS = b"<article><h1></h1><p></p><ul><li></li></ul><form></form></article><main></main>"
+
+
+@pytest.mark.parametrize("order", ["ab", "aeb", "eab", "abe", "aeeb", "e", "ee", "eeab"])
+def test_a_page_without_blocks_changes_nothing_beside_it(order):
+    pages = {"a": page(SENTENCES["en"]), "b": page(SENTENCES["ja"]), "e": BLOCKLESS}
+    group = [balanced(pages[letter]) for letter in order]
+    share, flags = model.judged(forest(group))
+    alone = [model.judged(forest([one])) for one in group]
+    assert share.tolist() == [n for shares, _ in alone for n in shares.tolist()]
+    assert flags.tolist() == [n for _, kept in alone for n in kept.tolist()]

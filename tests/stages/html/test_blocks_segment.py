@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cleanpipe_stages.html.blocks.balanced import few
 from cleanpipe_stages.html.blocks.segment import balanced, forest, segment
 
 CASES = [
@@ -134,3 +135,8 @@ def test_arrays_are_of_places():
     assert blocks.runs.shape == (2, 2)
     assert [blocks.html[a:b] for a, b in blocks.runs] == [b"a b", b"c"]
     assert np.issubdtype(blocks.start.dtype, np.integer)
+
+
+@given(st.lists(st.booleans(), max_size=70))
+def test_places_of_few_flags(flags):
+    assert few(np.array(flags, bool)).tolist() == [place for place, flag in enumerate(flags) if flag]

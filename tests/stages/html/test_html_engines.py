@@ -82,7 +82,8 @@ def test_groups_of_blocks_are_single_pages(pages, form):
 
 
 def test_markdown_and_text(name):
-    page = f"<main><h1>Head</h1>{PARAGRAPH * 6}<ul><li>One of it<li>Two of it</ul><pre>if x:\n    y</pre>{PARAGRAPH}"
+    page = f"<main><h1>Head</h1>{PARAGRAPH * 6}<ul><li>One of it<li>Two of it</ul><pre>if x:\n    y</pre>"
+    page += PARAGRAPH.replace("harbour", "river")
     if name == "resiliparse":
         with pytest.raises(ConfigError, match=r"blocks.*trafilatura"):
             HtmlScrub(engine=name, format="markdown").check()

@@ -90,6 +90,20 @@ def doubtful(data: Bytes, at: Places, end: Places, pages: Places) -> frozenset[i
     return frozenset(np.flatnonzero(odd).tolist())
 
 
+def few(flags: npt.NDArray[np.bool_]) -> Places:
+    """Places of the flags that are set, which are few: eight are passed over at a time."""
+    if rest := len(flags) % 8:
+        return np.append(few(flags[:-rest]), len(flags) - rest + np.flatnonzero(flags[-rest:]))
+    eights = flags.view(np.uint64)
+    some = np.flatnonzero(eights != 0)
+    inside = np.flatnonzero(eights.take(some).view(bool))
+    some *= 8
+    some -= np.arange(0, 8 * len(some), 8)
+    some = some.take(inside >> 3)
+    some += inside
+    return some
+
+
 def eight(data: Bytes) -> npt.NDArray[np.uint64]:
     """The eight bytes from every place on."""
     return np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))

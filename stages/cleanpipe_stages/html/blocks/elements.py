@@ -147,8 +147,11 @@ def _class_words(blocks: Blocks, quote: Places, asked: npt.NDArray[np.bool_]) ->
     counts = np.add.reduceat(start, firsts, dtype=np.int64)
     value = np.repeat(np.arange(len(firsts)), counts)
     places = starts - firsts[value] + begin[value]
-    first, second = ((ahead[places + n] | _SMALL) & _MASKS[np.clip(length - n, 0, 8)] for n in (0, 8))
-    hashed = (first * _FACTOR ^ second) * _SPREAD
+    hashed = (ahead[places] | _SMALL) & _MASKS.take(length, mode="clip")
+    hashed *= _FACTOR
+    long = np.flatnonzero(length > 8)
+    hashed[long] ^= (ahead[places.take(long) + 8] | _SMALL) & _MASKS.take(length.take(long) - 8, mode="clip")
+    hashed *= _SPREAD
     return (hashed >> np.uint64(50)).astype(np.int64), tag[value]
 
 

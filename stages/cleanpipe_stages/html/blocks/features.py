@@ -8,17 +8,35 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
+from cleanpipe_stages.html.blocks.counts import (
+    BARS,
+    CHARS,
+    COMMAS,
+    DIGITS,
+    LINKED,
+    MARKS,
+    SIGNS,
+    STOPS,
+    UPPER,
+    WIDE,
+    WIDE_STOPS,
+    WORDS,
+    Counts,
+    among,
+    counted,
+    three_bytes,
+)
 from cleanpipe_stages.html.blocks.elements import Elements, elements
 from cleanpipe_stages.html.blocks.names import ID, NAMES
-from cleanpipe_stages.html.blocks.segment import SPACE, Blocks, Places, stretches
+from cleanpipe_stages.html.blocks.segment import Blocks, Places
 
 Floats = npt.NDArray[np.float32]
 Array = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int64]
 
 PAGE = 26  # the last columns, the same for all blocks of a page
 LEVELS = 6  # block elements around a block that are looked at one by one
@@ -48,30 +66,11 @@ def _around_table() -> npt.NDArray[np.uint64]:
     return np.concatenate((np.uint64(0) - one, np.zeros_like(one), one))
 
 
-def _byte_table(*classes: str) -> npt.NDArray[np.int64]:
-    """Three counters of 21 bits in one number, a byte adds to those whose class it is in."""
-    table = np.zeros(256, np.int64)
-    for place, letters in enumerate(classes):
-        for letter in letters:
-            table[ord(letter)] += 1 << 21 * place
-    return table
-
-
 _AROUND_TABLE = _around_table()
-_LETTERS = _byte_table("", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789")
-_LETTERS[:0x80] += 1
-_LETTERS[0xC0:] += 1  # code points are counted by their first byte
-_SPACES = _byte_table(" \t\n\r\f", ",;:", ".!?")
-_SIGNS = _byte_table("|/>&", "$%#+=*_{}[]\\", "@()\"'")
-_MASK = np.int64((1 << 21) - 1)
 _CODES = {letter: code for code, letters in enumerate((".!?", ":;,", ")\"'"), 1) for letter in letters}
 _LAST = np.zeros(256, np.int64)
 for _letter, _code in _CODES.items():
     _LAST[ord(_letter)] = _code
-_WIDE_STOPS, _WIDE_COMMAS = (
-    np.array([int.from_bytes(c.encode(), "little") for c in group], np.int64)
-    for group in ("\u3002\uff01\uff1f\u0964\u06d4\u061f\u300d\u201d\u2026", "\u3001\uff0c\u060c\uff1a\uff1b")
-)
 
 
 def log2(x: Array | Counts) -> Array:
@@ -117,7 +116,8 @@ def features(blocks: Blocks) -> Features:
     packed = _packed(blocks, tree)
     around = np.minimum(packed.take(blocks.first, axis=0).view(np.uint8).reshape(n, _WIDTH)[:, : _OTHER + 1], 40)
     run_row = blocks.run_tag
-    runs = _runs(blocks, packed.take(run_row, axis=0).view(np.uint8).reshape(len(run_row), _WIDTH))
+    inside = packed.take(run_row, axis=0).view(np.uint8).reshape(len(run_row), _WIDTH)[:, _INSIDE] > 0
+    runs = counted(blocks, inside)
     new = np.flatnonzero(np.diff(blocks.run_block, prepend=-1))
     sums = np.add.reduceat(runs, new, axis=0)
     parents = np.empty((n, LEVELS), np.int64)
@@ -152,50 +152,6 @@ def _packed(blocks: Blocks, tree: Elements) -> npt.NDArray[np.uint64]:
     return np.cumsum(packed, axis=0, out=packed)
 
 
-# columns of sums over runs
-CHARS, UPPER, DIGITS, WORDS, COMMAS, STOPS, BARS, SIGNS, MARKS, WIDE, LINKED = range(11)
-
-
-def _runs(blocks: Blocks, around: npt.NDArray[np.uint8]) -> Counts:
-    """Counts over each stretch of text: (k, 10 + 8), the last ones characters inside inline elements."""
-    begin, stop = blocks.runs.T
-    length = stop - begin
-    firsts = np.cumsum(length) - length
-    text = stretches(blocks.data, begin, stop)
-    counts = np.empty((len(begin), 10 + len(_INSIDE)), np.int64)
-    letters = np.add.reduceat(_LETTERS.take(text), firsts)
-    spaces_of = _SPACES.take(text)
-    spaces = np.add.reduceat(spaces_of, firsts)
-    signs = np.add.reduceat(_SIGNS.take(text), firsts)
-    blank = SPACE.take(text)
-    words = ~blank
-    starts = words.take(firsts)
-    words[1:] &= blank[:-1]
-    words[firsts] = starts
-    counts[:, CHARS] = (letters & _MASK) - (spaces & _MASK)
-    counts[:, UPPER], counts[:, DIGITS] = letters >> 21 & _MASK, letters >> 42
-    counts[:, WORDS] = np.add.reduceat(words, firsts, dtype=np.int64)
-    counts[:, COMMAS], counts[:, STOPS] = spaces >> 21 & _MASK, spaces >> 42
-    counts[:, BARS], counts[:, SIGNS], counts[:, MARKS] = signs & _MASK, signs >> 21 & _MASK, signs >> 42
-    wide = np.flatnonzero(text >= 0xC0)
-    counts[:, WIDE] = 0
-    if len(wide):
-        run = np.searchsorted(firsts, wide, "right") - 1
-        counts[:, WIDE] = np.bincount(run, minlength=len(begin))
-        code = _three(blocks.data.take((begin - firsts).take(run) + wide + np.arange(3)[:, None]))
-        for column, codes in ((COMMAS, _WIDE_COMMAS), (STOPS, _WIDE_STOPS)):
-            counts[:, column] += np.bincount(run[np.isin(code, codes)], minlength=len(begin))
-    counts[:, LINKED:] = (around[:, _INSIDE] > 0) * counts[:, :1]
-    return counts
-
-
-def _three(data: npt.NDArray[np.uint8]) -> Counts:
-    """Three bytes, in the first axis, as one number; the third does not count in a character of two bytes."""
-    first, second, third = data.astype(np.int64)
-    three: Counts = first | second << 8 | np.where(first >= 0xE0, third, 0) << 16
-    return three
-
-
 def _text(blocks: Blocks, sums: Counts, runs: Counts) -> Array:
     """Features of a block's own text."""
     data = blocks.data
@@ -204,8 +160,8 @@ def _text(blocks: Blocks, sums: Counts, runs: Counts) -> Array:
     ending = _LAST.take(last)
     far = np.flatnonzero(last >= 0x80)
     if len(far):
-        three = _three(data[np.maximum(blocks.end[far] - 3, 0) + np.arange(3)[:, None]])
-        ending[far] = np.isin(three, _WIDE_STOPS)
+        three = three_bytes(data[np.maximum(blocks.end[far] - 3, 0) + np.arange(3)[:, None]])
+        ending[far] = among(three, WIDE_STOPS)
     first = data.take(blocks.start)
     breaks = np.cumsum(blocks.tags.name == ID["br"])
     lines = breaks[np.searchsorted(blocks.tags.at, blocks.end) - 1] - breaks[blocks.first]
@@ -322,10 +278,11 @@ def _titled(blocks: Blocks, around: npt.NDArray[np.uint8], page: Places) -> Floa
     order = np.arange(len(headings)) - np.searchsorted(page[headings], page[headings])
     headings = headings[order < _MOST]
     same = np.zeros(n, bool)
-    places = page[headings]
-    names = {number: _plain(blocks, int(title[number])) for number in set(places.tolist())}
-    for block, number in zip(headings.tolist(), places.tolist(), strict=True):
-        same[block] = _alike(_plain(blocks, block), names[number])
+    places = page[headings].tolist()
+    begin, end = blocks.start, blocks.end
+    names = {p: _Title(_plain(blocks, int(begin[title[p]]), int(end[title[p]]))) for p in set(places)}
+    said = map(partial(_plain, blocks), begin[headings].tolist(), end[headings].tolist())
+    same[headings] = [_alike(heading, names[number]) for heading, number in zip(said, places, strict=True)]
     count = np.append(0, np.cumsum(same))
     so_far = count[1:] - count[start][page]
     since = np.arange(n) - np.maximum.accumulate(np.where(same, np.arange(n), -1))
@@ -333,18 +290,25 @@ def _titled(blocks: Blocks, around: npt.NDArray[np.uint8], page: Places) -> Floa
     return np.column_stack(columns).astype(np.float32)
 
 
-def _plain(blocks: Blocks, block: int) -> bytes:
-    start = int(blocks.start[block])
-    piece = blocks.html[start : min(int(blocks.end[block]), start + _LONGEST)]
+class _Title:
+    """What a page's title says, and its words."""
+
+    def __init__(self, text: bytes) -> None:
+        self.text, self.words = text, frozenset(text.split())
+
+
+def _plain(blocks: Blocks, start: int, end: int) -> bytes:
+    piece = blocks.html[start : min(end, start + _LONGEST)]
     return (_TAG.sub(b"", piece) if b"<" in piece else piece).lower()
 
 
-def _alike(heading: bytes, title: bytes) -> bool:
+def _alike(heading: bytes, title: _Title) -> bool:
     """Whether one holds the other, or the title most of the heading's words."""
-    if heading in title or title in heading:
-        return min(len(heading), len(title)) >= _NAME
+    text = title.text
+    if heading in text or text in heading:
+        return min(len(heading), len(text)) >= _NAME
     words = set(heading.split())
-    return len(words) > 2 and 3 * len(words & set(title.split())) >= 2 * len(words)
+    return len(words) > 2 and 3 * len(words & title.words) >= 2 * len(words)
 
 
 _TAG = re.compile(rb"<[^<>]*>")

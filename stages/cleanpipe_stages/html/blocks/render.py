@@ -135,9 +135,12 @@ class _Writer:
 
     def flow(self, low: int, high: int, depth: int) -> list[Piece]:
         """The blocks from low to high with the elements around them."""
-        parts, pieces = self.parts, list[Piece]()
+        parts, count = self.parts, len(self.parts)
+        if self.at == count or parts[self.at].low >= high:
+            return self.paragraphs(low, high)
+        pieces: list[Piece] = []
         while low < high:
-            part = parts[self.at] if self.at < len(parts) else None
+            part = parts[self.at] if self.at < count else None
             if part is None or part.low > low:
                 stop = high if part is None else min(high, part.low)
                 pieces += self.paragraphs(low, stop)
@@ -272,10 +275,13 @@ class _Writer:
         for cell in self.past(part):
             if cell.name not in _CELLS or cell.low < low:
                 continue
-            pieces += self.paragraphs(low, cell.low)
+            if low < cell.low:
+                pieces += self.paragraphs(low, cell.low)
             low = cell.high
             line, column = where[cell.row]
-            text = " ".join([self.line(block) for block in range(cell.low, cell.high)])
+            text = self.line(cell.low)
+            if low > cell.low + 1:
+                text = " ".join([text, *(self.line(block) for block in range(cell.low + 1, low))])
             table.setdefault(line, {})[column] = text
         pieces += self.paragraphs(low, part.high)
         rows = [_filled(cells) for _, cells in sorted(table.items())]

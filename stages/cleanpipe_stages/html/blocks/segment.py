@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cleanpipe_stages.html.blocks.balanced import balanced as balanced
-from cleanpipe_stages.html.blocks.balanced import doubtful, eight
+from cleanpipe_stages.html.blocks.balanced import doubtful, eight, few
 from cleanpipe_stages.html.blocks.names import ID, INLINE, NAMES, VOID, identify
 
 Bytes = npt.NDArray[np.uint8]
@@ -132,7 +132,7 @@ class Blocks:
     @cached_property
     def quotes(self) -> Places:
         """Places of double quotes."""
-        return np.flatnonzero(self.data == 0x22)
+        return few(self.data == 0x22)
 
     @cached_property
     def named(self) -> npt.NDArray[np.uint64]:
@@ -261,7 +261,7 @@ def forest(pages: Sequence[bytes], mend: Callable[[int], bytes] | None = None) -
     mend: what ``balanced`` gives for the page of a number, when pages are what ``written`` gave.
     """
     html = pages[0] if len(pages) == 1 else b"".join(pages)
-    data = np.frombuffer(html + _PAD, np.uint8)
+    data = np.frombuffer(html + _PAD[: 24 - len(html) % 8], np.uint8)
     begin = np.cumsum([0, *map(len, pages)])
     at, end = _signs(data)
     if mend is not None and (odd := doubtful(data, at, end, begin)):
@@ -271,7 +271,7 @@ def forest(pages: Sequence[bytes], mend: Callable[[int], bytes] | None = None) -
 
 def _signs(data: Bytes) -> tuple[Places, Places]:
     """Places of ``<`` and behind ``>``."""
-    places = np.flatnonzero((data == 0x3C) | (data == 0x3E))  # one search for both, for as a rule they come in turn
+    places = few((data == 0x3C) | (data == 0x3E))  # one search for both, for as a rule they come in turn
     at, end = places[0::2], places[1::2]
     if len(at) == len(end) and (data.take(at) == 0x3C).all() and (data.take(end) == 0x3E).all():
         return at.copy(), end + 1
@@ -330,11 +330,11 @@ def _filled(data: Bytes, begin: Places, stop: Places) -> Places:
     """Rows of the stretches that hold more than blanks."""
     some = np.flatnonzero(stop > begin)
     filled = ~(SPACE.take(data.take(begin.take(some))) & SPACE.take(data.take(stop.take(some) - 1)))
-    rest = np.flatnonzero(~filled)  # blanks at both ends
+    rest = np.flatnonzero(~filled & (stop - begin > 2).take(some))  # blanks at both ends
     if len(rest):
         first, last = begin.take(some.take(rest)), stop.take(some.take(rest))
-        inside = np.flatnonzero(~SPACE.take(stretches(data, first, last)))
-        filled[rest[np.searchsorted(np.cumsum(last - first), inside, "right")]] = True
+        length = last - first
+        filled[rest] = ~np.logical_and.reduceat(SPACE.take(stretches(data, first, last)), np.cumsum(length) - length)
     return some[filled]
 
 
@@ -373,13 +373,14 @@ def _inner(piece: bytes) -> bytes:
     return _TAG.sub(b"", piece)
 
 
-_REFERENCES = {"n": "\xa0", "l": "<", "g": ">", "a": "&"}  # nbsp, lt, gt, amp: the parser writes no others
+# the parser writes no others; the last one makes what would be read as the others
+_REFERENCES = (("&nbsp;", "\xa0"), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
 
 
 def characters(markup: bytes, strip: str = "") -> str:
     """Text without tags as characters."""
     text = markup.decode()
     if "&" in text:
-        first, *parts = text.split("&")
-        text = first + "".join([_REFERENCES[part[:1]] + part.partition(";")[2] for part in parts])
+        for reference, character in _REFERENCES:
+            text = text.replace(reference, character)
     return text.strip(strip) if strip else text

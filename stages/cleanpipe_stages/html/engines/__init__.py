@@ -13,7 +13,7 @@ from cleanpipe_stages.html.tags import Tags
 Format = Literal["text", "markdown"]
 Engine = Callable[[Tags], "Extract"]
 Reader = Callable[[Sequence[Tags]], Iterator["Extract | None"]]
-NAMES = ("resiliparse", "trafilatura", "html2text", "blocks")
+NAMES = ("blocks", "resiliparse", "trafilatura", "html2text")
 
 
 @dataclass(frozen=True, slots=True)
