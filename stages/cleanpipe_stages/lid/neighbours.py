@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
+from types import MappingProxyType
 
 NEAR = frozenset({"bs", "hr", "sh", "sr", "id", "ms"})
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _SHORTEST, _LONGEST = 3, 12  # stems in the table
+# Times as likely by both models; the best of 1, 2, 3 and 5 on LibreOffice's messages, which neither model has read. Of
+# those on which the words are silent 84 % of 50 words are then right in Bosnian, 91 % in Croatian (of 20: 71 %, 79 %).
+_BOSNIAN = 3
 _SERBIAN = 2  # words with e that are needed, and more of them than with ije: "mesto" alone may be a name
 
 
@@ -47,13 +52,19 @@ def sides(line: str) -> Counter[str]:
     return found
 
 
-def tell(line: str, label: str) -> str:
-    """The label of a line in Latin letters that is called ``label``, one of NEAR; as it was where no word speaks."""
+def tell(line: str, label: str, odds: Mapping[str, float] = MappingProxyType({})) -> str:
+    """The label of a line in Latin letters that is called ``label``, one of NEAR; as it was where no word speaks.
+
+    odds: by language the product of both models' scores, for Bosnian and Croatian where no word speaks.
+    """
     found = sides(line)
     if label in ("id", "ms"):
         return label if found["id"] == found["ms"] else "id" if found["id"] > found["ms"] else "ms"
     if found["sr"] >= _SERBIAN and found["sr"] > found["ije"]:
         return "sr"
     if found["bs"] == found["hr"]:
-        return label
+        if label == "sr":
+            return label
+        bosnian, croatian = odds.get("bs", 0.0), _BOSNIAN * odds.get("hr", 0.0)
+        return label if bosnian == croatian else "bs" if bosnian > croatian else "hr"
     return "bs" if found["bs"] > found["hr"] else "hr"

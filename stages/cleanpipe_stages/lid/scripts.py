@@ -83,6 +83,12 @@ def _allowed(label: str) -> npt.NDArray[np.bool_] | None:
     return np.array([name in names for name in SCRIPTS])
 
 
+def without(label: str, letters: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The letters of the scripts that the label's language is not written in."""
+    allowed = _allowed(label)
+    return letters if allowed is None else np.where(allowed, 0, letters)
+
+
 def impossible(label: str, letters: npt.NDArray[np.int64]) -> bool:
     """Whether fewer than a quarter of the letters are of a script that the label's language is written in.
 

@@ -16,10 +16,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from cleanpipe_stages.lid.function_words import UNSURE
+from cleanpipe_stages.lid.function_words import tell as tell_by_function_words
 from cleanpipe_stages.lid.model import clean, labels_of, ranked
 from cleanpipe_stages.lid.names import PREFIX, UNDETERMINED, code_of, parts
 from cleanpipe_stages.lid.neighbours import NEAR, tell
-from cleanpipe_stages.lid.scripts import impossible, letters_by_script, script_of
+from cleanpipe_stages.lid.scripts import impossible, letters_by_script, script_of, without
 
 MODEL = "second.v1.ftz"
 CHARS = 512  # that the second model reads: more costs twice as much
@@ -31,6 +33,10 @@ _OUTSIDE, _SLOPE = 0.5, 0.4  # "und" where the share outside is at least 0.5 + 0
 _FLOOR = 0.05  # added to the first model's scores: it may be overruled, but not by a trifle
 _HINT, _ALONE = 0.02, 0.65  # a label overrules only with this much of the first model, or this much of the second
 _NEXT = 0.1  # least score of a label that stands in for one that the script rules out
+_ONE_SCRIPT = (
+    0.75  # of the letters: in a page of two scripts a label of the other script must be the first's best there
+)
+_OF_MANY_SCRIPTS = frozenset({"ja", "ko", "zh"})
 _LABELS = 8  # of the first model that are looked at
 
 Verdict = tuple[str, float, str, str]  # code, the first model's score of it, the first model's own code; script
@@ -90,13 +96,29 @@ def decider(path: Path, *, check: bool, doubt: bool) -> Decide:
                 for p, name in found:
                     seen[named(name)[0]] = seen.get(named(name)[0], 0.0) + p
                 fits = [f for f in said if not (check and impossible(code_of(f[1]), letters))]
+                if label not in _OF_MANY_SCRIPTS and int(letters.max()) < _ONE_SCRIPT * int(letters.sum()):
+                    most = _best_elsewhere(label, letters, seen)
+                    fits = [f for f in fits if (c := code_of(f[1])) not in inside or seen.get(c, 0.0) >= most]
                 label, score = _weigh(label, score, seen, fits, inside)
                 if label in NEAR and script == "Latn":
-                    label = tell(lines[at], label)
+                    both = {code: seen.get(code, 0.0) * p for p, code in ((p, code_of(name)) for p, name in said)}
+                    label = tell(lines[at], label, both)
+                elif script == "Latn" and out[at][1] < UNSURE and (told := tell_by_function_words(lines[at])):
+                    label, score = told, clean(seen.get(told, 0.0))
                 out[at] = (label, score, own, script)
         return out
 
     return decide
+
+
+def _best_elsewhere(label: str, letters: npt.NDArray[np.int64], seen: dict[str, float]) -> float:
+    """The best score of the first model for a language that is not written in the scripts of ``label``, and that the
+    rest of the letters makes possible.
+    """
+    rest = without(label, letters)
+    return max(
+        (p for code, p in seen.items() if impossible(code, letters - rest) and not impossible(code, rest)), default=0.0
+    )
 
 
 def _weigh(
@@ -113,7 +135,7 @@ def _weigh(
             outside += p
     if outside >= _OUTSIDE + _SLOPE * score:
         return UNDETERMINED, score
-    if label in NEAR and label != "sr":  # too alike for the second, which is right half the time
+    if label in NEAR and label != "sr":  # too alike for the second alone: see neighbours
         return label, score
     best, most = label, known.get(label, 0.0) * (seen.get(label, 0.0) + _FLOOR)
     for code, p in known.items():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cleanpipe_stages.lid.line import line_of
 from cleanpipe_stages.lid.names import UNDETERMINED
+from cleanpipe_stages.lid.neighbours import NEAR
 from cleanpipe_stages.lid.second import Decide
 
 LEAST = 60  # characters of a segment: fewer say too little, and more join lines of two languages
@@ -63,10 +64,18 @@ def shares(texts: Sequence[str], languages: Sequence[str], decide: Decide) -> li
     out: list[Shares] = []
     for found, language in zip(pieces, languages, strict=True):
         sizes: dict[str, int] = {}
-        for piece in found:
-            label = next(told)[0]
-            sizes[label] = sizes.get(label, 0) + len(piece)
-        out.append(_shares(sizes, language))
+        firm: dict[str, int] = {}
+        verdicts = [(len(piece), *next(told)[:3]) for piece in found]
+        for n, label, _, own in verdicts:
+            sizes[label] = sizes.get(label, 0) + n
+            if label == own:
+                firm[label] = firm.get(label, 0) + n
+        final: dict[str, int] = {}
+        for n, label, _, own in verdicts:
+            # the second model has overruled the first, which said what more of the document is in
+            rare = label not in NEAR and label != UNDETERMINED and firm.get(own, 0) > sizes[label]
+            final[own if rare else label] = final.get(own if rare else label, 0) + n
+        out.append(_shares(final, language))
     return out
 
 

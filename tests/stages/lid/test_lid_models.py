@@ -90,6 +90,16 @@ def test_thresholds_go_by_digest_not_by_name(tmp_path):
     assert kept(again) == [False, False, False, False, True, False]
 
 
+def test_a_language_that_a_model_knows_poorly_gets_its_own_threshold():
+    """lid218e is weak on Chinese and Japanese: nothing of lid.176's is taken over, and each language has its own."""
+    with pytest.raises(ConfigError, match="no threshold is known"):
+        LanguageId(model=str(MODEL), languages=("en", "zh"), thresholds={"zh": 0.9}).check()
+    strict = stage("en", "zh", thresholds={"zho_Hans": 1.0})
+    assert strict.limits() == {"en": 0.3, "zh": 1.0}
+    assert run(strict, batch(text=TEXTS)).reasons[4:] == ["low_confidence"] * 2
+    assert kept(strict)[0]
+
+
 def test_thresholds_of_several_languages():
     both = LanguageId(languages=("eng", "fra", "deu"), thresholds={"fr": 0.9})
     assert both.limits() == {"en": 0.65, "fr": 0.9, "de": 0.5}

@@ -16,6 +16,8 @@ LABELS = [
     ("__label__cmn_Hani", "zh", "Hani"),  # GlotLID
     ("__label__zho_Hans", "zh", "Hans"),  # lid218e
     ("__label__zho_Hant", "zh", "Hant"),
+    ("__label__jpn_Jpan", "ja", "Jpan"),
+    ("__label__kor_Hang", "ko", "Hang"),
     ("__label__yue_Hant", "yue", "Hant"),  # a member with a code of its own stays itself
     ("__label__arb_Arab", "ar", "Arab"),
     ("__label__arz_Arab", "arz", "Arab"),

@@ -32,6 +32,24 @@ def test_neighbours(line, label, expected, why):
     assert tell(line, label) == expected, why
 
 
+SILENT = "Danas je lijep dan i mi smo sretni"
+ODDS = [
+    ("hr", {"bs": 0.4, "hr": 0.1}, "bs", "more than three times as likely"),
+    ("hr", {"bs": 0.2, "hr": 0.1}, "hr", "not enough"),
+    ("sh", {"bs": 0.1, "hr": 0.1}, "hr", "not enough, and then Croatian"),
+    ("bs", {"hr": 0.1}, "hr", "Croatian alone"),
+    ("sr", {"bs": 0.4}, "sr", "Serbian is not asked about"),
+    ("id", {"bs": 0.4}, "id", "nor is another"),
+    ("hr", {}, "hr", "the models are silent too"),
+]
+
+
+@pytest.mark.parametrize(("label", "odds", "expected", "why"), ODDS, ids=lambda x: str(x)[:24])
+def test_where_no_word_speaks_both_models_do(label, odds, expected, why):
+    assert tell(SILENT, label, odds) == expected, why
+    assert tell("Prije hiljadu godina nauka i muzika", "hr", {"hr": 1.0}) == "bs", "words come first"
+
+
 def test_a_word_counts_once():
     assert sides("karena karena Karena bahwa")["id"] == 2
 

@@ -50,6 +50,14 @@ IMPOSSIBLE = [
     ("sr", "Чувар мери кошнице", False),
     ("srp_Cyrl", "Čuvar meri košnice", True),  # the label itself names a script
     ("zho_Hant", "今天天氣很好", False),
+    ("vie_Latn", "北京大观园", True),  # lid218e's answers to Chinese (fairseq#5438, #5325)
+    ("bod_Tibt", "北京大观园", True),
+    ("arb_Arab", "陣陣秋風處處地奔走", True),
+    ("eng_Latn", "儿童英语启蒙", True),
+    ("kor_Hang", "今天天气很好", True),
+    ("jpn_Jpan", "안녕하세요 여러분", True),
+    ("zho_Hans", "これはかなだけのぶんです", True),
+    ("yue_Hant", "今天天气很好", False),  # of the same letters: no script tells them apart
     ("vi", "Chào buổi sáng", False),
     ("xx", "whatever", False),  # of a language in no table nothing is ruled out
     ("es", "ᏂᎦᏓ ᎠᏂᏴᏫ", True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from cleanpipe import batch as col
@@ -9,7 +10,8 @@ from cleanpipe.testing import batch, check_stage, run
 from cleanpipe_stages.language_id import LanguageId
 from cleanpipe_stages.lid.judge import GUESS
 from cleanpipe_stages.lid.model import digest
-from cleanpipe_stages.lid.second import _weigh, shipped
+from cleanpipe_stages.lid.scripts import SCRIPTS
+from cleanpipe_stages.lid.second import _best_elsewhere, _weigh, shipped
 
 ZULU = "Umgcini ukala isidleke ngasinye njalo kusihlwa futhi abhale inani ngaphakathi kwesivalo sebhokisi lezinyosi."
 XHOSA = "Umgcini ulinganisa indlu nganye yeenyosi rhoqo ngokuhlwa aze abhale inani ngaphakathi kwesiciko sayo."
@@ -61,6 +63,21 @@ WEIGHED = [
 @pytest.mark.parametrize(("label", "score", "seen", "found", "expected", "why"), WEIGHED, ids=lambda x: str(x)[:40])
 def test_weighing(label, score, seen, found, expected, why):
     assert _weigh(label, score, seen, found, INSIDE) == expected, why
+
+
+PAGES_OF_TWO_SCRIPTS = [
+    # letters of the two scripts, the first's label and its scores; the best of the other script
+    ("fa", {"Arab": 238, "Latn": 585}, {"fa": 0.707, "en": 0.113, "mzn": 0.049, "sco": 0.031}, 0.113, "English"),
+    ("ru", {"Cyrl": 400, "Latn": 435}, {"ru": 0.93, "uk": 0.009, "be": 0.006}, 0.0, "no language of the other script"),
+    ("en", {"Cyrl": 400, "Latn": 435}, {"en": 0.5, "ru": 0.3, "uk": 0.1}, 0.3, "Russian"),
+    ("en", {"Latn": 500}, {"en": 0.5, "fr": 0.3}, 0.0, "one script alone"),
+]
+
+
+@pytest.mark.parametrize(("label", "letters", "seen", "expected", "why"), PAGES_OF_TWO_SCRIPTS)
+def test_the_best_of_the_other_script(label, letters, seen, expected, why):
+    counts = np.array([letters.get(name, 0) for name in SCRIPTS], np.int64)
+    assert _best_elsewhere(label, counts, seen) == expected, why
 
 
 def test_the_shipped_model_is_the_one_of_the_card():

@@ -83,6 +83,27 @@ def test_segments_hold_every_letter_once(text, repeat):
     assert all(len(p) < LEAST + MOST + 1 + LEAST for p in pieces)
 
 
+# each line: characters (in tens), label, the first model's own label
+OVERRULED = [
+    ([(90, "no", "no"), (30, "da", "no")], {"no": 1.0}, "the first is right: more of the document is Norwegian"),
+    ([(30, "no", "no"), (90, "da", "no")], {"no": 0.25, "da": 0.75}, "more of it is said to be Danish"),
+    ([(60, "en", "en"), (60, "da", "no")], {"en": 0.5, "da": 0.5}, "nothing is firmly Norwegian"),
+    ([(90, "en", "en"), (30, "und", "en")], {"en": 1.0}, "und is not counted, nor turned into English"),
+    ([(90, "hr", "hr"), (30, "bs", "hr")], {"hr": 0.75, "bs": 0.25}, "neighbours are told by words"),
+]
+
+
+@pytest.mark.parametrize(("pieces", "expected", "why"), OVERRULED, ids=lambda x: str(x)[:30])
+def test_a_rare_label_against_the_first_model_s(pieces, expected, why):
+    text = "\n".join("a" * (10 * n) for n, _, _ in pieces)
+    told = [t for n, *t in pieces for _ in range(-(-10 * n // MOST))]
+    decide = lambda lines: [(label, 0.5, own, "Latn") for label, own in told]  # noqa: E731
+    (one,) = shares([text], [pieces[0][1]], decide)
+    assert one.share == pytest.approx(expected[pieces[0][1]]), why
+    rest = {k: v for k, v in expected.items() if k != pieces[0][1]}
+    assert (one.second, one.second_share) == (next(iter(rest), ""), pytest.approx(next(iter(rest.values()), 0.0))), why
+
+
 def test_the_most_frequent_other_language_by_name_where_two_are_even():
     decide = lambda lines: [(("fr", "de", "en")[i % 3], 0.9, "fr", "Latn") for i, _ in enumerate(lines)]  # noqa: E731
     (one,) = shares(["\n".join([ENGLISH] * 6)], ["en"], decide)
