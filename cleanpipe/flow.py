@@ -21,6 +21,7 @@ from cleanpipe.errors import CleanpipeError, StageContractError
 from cleanpipe.io.documents import RESOURCE_LIMIT
 from cleanpipe.stage import Outcome, Stage, Step
 from cleanpipe.tally import Tally, add
+from cleanpipe.wide import kept
 
 STAGE_ERROR = "stage_error"  # the reason of a row on which a step raised; quarantined with its traceback's hash
 STORAGE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ESTALE, errno.EMFILE, errno.ENFILE})
@@ -179,7 +180,7 @@ class _State:
                 failure = Failure(int(self.origin[part.start]), said[0], said[1][:500], None)
                 self._set_aside(stage, part, RESOURCE_LIMIT, failure)
         if not alive.all():
-            self.rows = self.rows.filter(pa.array(alive))
+            self.rows = kept(self.rows, alive)
             self.origin, self.chars = self.origin[alive], self.chars[alive]
 
     def fail(self, stage: Stage, part: slice, error: Exception) -> None:
@@ -233,7 +234,7 @@ class _State:
             stage, part, {r: len(i) for r, i in reasons.items()}, keep, (chars, parents), outcome.facts, outcome.skipped
         )
         if not alive.all():
-            rows = rows.filter(pa.array(alive))
+            rows = kept(rows, alive)
         index = origin if parents is None else origin[parents]
         self.parts.append((rows, index[alive]))
         self.cut = self.cut or parents is not None

@@ -28,13 +28,24 @@ _LAST: Mapping[str, pa.DataType] = {
     col.RECORD_ID: pa.string(),
     col.DATE: col.TIME,
 }
+_UNITS: Mapping[str, str] = {
+    **dict.fromkeys((col.LENGTH, col.CHAR_START, col.CHAR_END, col.OVERLAP), "code points"),
+    col.BYTES: "bytes",
+    col.RECORD_OFFSET: "bytes",
+}
 
 
 def shard_schema(pipeline: Pipeline) -> pa.Schema:
-    """Columns of a shard: text first, then what it is, its scores, where it came from."""
+    """Columns of a shard: text first, then what it is, its scores, where it came from.
+
+    Lengths and places name their unit in the field's metadata, ``unit``: "code points" or "bytes".
+    """
     left_out = pipeline.ledger_only()
     middle = {n: t for n, t in pipeline.scores().items() if n not in left_out}
-    return pa.schema(list({**_FIRST, **middle, **_LAST}.items()))
+    columns = {**_FIRST, **middle, **_LAST}
+    return pa.schema(
+        [pa.field(n, t, metadata={"unit": _UNITS[n]} if n in _UNITS else None) for n, t in columns.items()]
+    )
 
 
 def waiting_columns(passes: Sequence[Pass], index: int) -> dict[str, pa.DataType]:

@@ -8,12 +8,15 @@ prove another charset, they are believed:
 - a label of another charset on a body that is UTF-8 throughout, with ``PROOF`` characters beyond ASCII or more;
 - the label utf-8 on a body whose bytes beyond ASCII are not built like UTF-8: what else is declared, or the detector;
 - any label or byte order mark on a body whose NULs show UTF-16 of this or that byte order.
+
+What nothing names is windows-1252, unless it is in no Latin letters: then it is "replacement", rather than nonsense.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
+from contextlib import suppress
 from functools import lru_cache
 from io import StringIO
 from typing import NamedTuple
@@ -59,6 +62,18 @@ def read(body: bytes, http_charset: str | None, is_html: bool) -> Reading:
     if found.text is not None or found.charset == REPLACEMENT:
         return found
     return Reading(found.charset, found.source, decode(body, found.charset))
+
+
+def read_view(view: memoryview, http_charset: str | None, is_html: bool) -> Reading:
+    """As ``read``; where sound UTF-8 was promised, as on most pages, the bytes are not copied first."""
+    head = bytes(view[:PRESCAN])
+    if not (b"\0" in head or _bom(head)):
+        named = encoding(http_charset) if http_charset else None
+        told = (named, HTTP) if named else prescan(head) if is_html else None
+        if told and told[0] == "utf-8":
+            with suppress(UnicodeDecodeError):
+                return Sound(*told, str(view, "utf-8"))
+    return read(bytes(view), http_charset, is_html)
 
 
 def _read(body: bytes, http_charset: str | None, is_html: bool) -> Reading:
@@ -120,9 +135,21 @@ def _undeclared(body: bytes, is_html: bool) -> Reading:
     if plain and b"\x1b$" not in body:  # the escapes of ISO-2022-JP and -KR are ASCII
         return Sound("utf-8", UTF8, body.decode("ascii"))
     found = _detect(body)
-    if found:
+    nonsense = (found is None or found in _LATIN) and _is_not_latin(body)
+    if found and not nonsense:
         return Reading(found, DETECTOR)
-    return Reading("utf-8", UTF8) if plain else Reading("windows-1252", DEFAULT)
+    if plain:
+        return Reading("utf-8", UTF8)
+    return Reading(REPLACEMENT if nonsense else "windows-1252", DEFAULT)
+
+
+def _is_not_latin(body: bytes) -> bool:
+    """More bytes beyond ASCII than ASCII letters, and many different ones: no language in Latin letters is written so,
+    but EUC-TW, Johab and what is no text at all look so.
+    """
+    text = _TAG.sub(b"", body)
+    high = text.translate(None, _ASCII_OR_BLANK)
+    return len(high) >= LONG and len(set(high)) >= VARIED and len(high) > len(text.translate(None, _NO_ASCII_LETTER))
 
 
 def _bom(body: bytes) -> str | None:
@@ -140,6 +167,14 @@ def _bom(body: bytes) -> str | None:
 
 
 _ABOVE_ASCII = bytes(range(0x80, 0x100))
+_ASCII_OR_BLANK = bytes((*range(0x80), 0xA0))
+_NO_ASCII_LETTER = bytes(b for b in range(0x100) if b >= 0x80 or not chr(b).isalpha())
+_TAG = re.compile(rb"<[^<>]*>")
+_LATIN = frozenset(
+    {"windows-1250", "windows-1252", "windows-1254", "windows-1257", "windows-1258", "macintosh"}
+    | {f"iso-8859-{n}" for n in (2, 3, 4, 10, 13, 14, 15, 16)}
+)
+LONG, VARIED = 64, 24  # bytes beyond ASCII, and values of them: a ruled frame has many of few
 FOREIGN = 3  # broken sequences; fewer are damage
 _BUILT_LIKE_UTF8 = re.compile(  # with overlong forms, surrogates and what lies beyond Unicode: bad UTF-8, but that
     rb"[\xc0-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf7][\x80-\xbf]{3}|[\xf8-\xfd][\x80-\xbf]{4,5}"

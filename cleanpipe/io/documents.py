@@ -21,6 +21,7 @@ from cleanpipe.io.content_coding import TOO_LARGE, undo
 from cleanpipe.io.http import content_type, parse_response
 from cleanpipe.io.record import Damage, RawRecord, ReadLimits
 from cleanpipe.io.sniff import media_type, sniff
+from cleanpipe.wide import joined, parts, replaced
 
 DOCUMENT_TYPES = frozenset({"response", "resource", "conversion"})
 DAMAGED_RANGE = "damaged_range"
@@ -128,7 +129,8 @@ class DocumentBatches:
         truncated = _safe(get("warc-truncated"))
         status = is_http = declared = label = None
         rights: Sequence[str | None] = _NO_RIGHTS
-        body, error, message = record.block, None, ""
+        error, message = None, ""
+        body: bytes | memoryview = record.block
         refused = before(identity) if before is not None else None
         if refused is not None:
             return FailedRecord(
@@ -136,16 +138,18 @@ class DocumentBatches:
                 record_id, refers_to, kind, date, url, None, identified, truncated,
             )  # fmt: skip
         if kind == "response":
-            head = parse_response(body, limits.max_head)
+            head = parse_response(record.block, limits.max_head)
             is_http = head is not None
             if head is not None:
                 status, http = head.status, head.headers.get
                 declared, label = content_type(http("content-type"))
                 rights = _rights(head.headers)
-                body = body[head.body_at :]
-                if not record.oversize:
+                coded = http("transfer-encoding") or http("content-encoding")
+                if record.oversize or (not coded and len(body) - head.body_at <= limits.max_body):
+                    body = memoryview(record.block)[head.body_at :]  # copied once, into the batch
+                else:
                     undone = undo(
-                        body,
+                        record.block[head.body_at :],
                         http("transfer-encoding"),
                         http("content-encoding"),
                         limits,
@@ -199,7 +203,10 @@ _URL_AT = list(col.READ_COLUMNS).index(col.URL)
 def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
     columns: Iterable[Any] = zip(*rows, strict=True) if rows else [()] * len(col.READ_COLUMNS)
     return pa.RecordBatch.from_arrays(
-        [pa.array(values, kind) for values, kind in zip(columns, col.READ_COLUMNS.values(), strict=True)],
+        [
+            joined(values) if name == col.BODY else pa.array(values, kind)
+            for values, (name, kind) in zip(columns, col.READ_COLUMNS.items(), strict=True)
+        ],
         names=list(col.READ_COLUMNS),
     )
 
@@ -279,40 +286,45 @@ def _seconds(value: str | None) -> int | None:
 # --- text -----------------------------------------------------------------------------------------------------------
 
 
+_NOTHING = memoryview(b"")
+
+
 def decode_batch(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array | None]:
     """The batch with ``DECODED_COLUMNS``; and one reason or null per row, None if all stay.
 
     Rows in a replacement encoding have no markup and the reason ``replacement_encoding``. NUL characters stay.
+    Bodies of sound UTF-8 are taken as they lie, without a copy where all of a batch are.
     """
-    bodies = batch.column(col.BODY).to_pylist()
+    data, ends = parts(batch.column(col.BODY))
+    there = batch.column(col.BODY).is_valid().to_pylist()
     labels = batch.column(col.DECLARED_CHARSET).to_pylist()
     types = batch.column(col.MEDIA_TYPE).to_pylist()
-    readings = [
-        charsets.read(body or b"", label, kind in col.HTML_TYPES)
-        for body, label, kind in zip(bodies, labels, types, strict=True)
-    ]
-    named = [r.charset for r in readings]
+    named: list[str] = []
+    sources: list[str] = []
+    lengths: list[int | None] = []
+    others: list[bytes | None] = []  # texts that are not their bodies, in UTF-8
+    for valid, a, b, label, kind in zip(there, ends[:-1].tolist(), ends[1:].tolist(), labels, types, strict=True):
+        charset, source, text = found = charsets.read_view(
+            data[a:b] if valid else _NOTHING, label, kind in col.HTML_TYPES
+        )
+        named.append(charset)
+        sources.append(source)
+        lengths.append(None if text is None else len(text))
+        sound = valid and isinstance(found, charsets.Sound)
+        others.append(None if sound else b"" if text is None else text.encode())
+    markup = replaced(batch.column(col.BODY), others).view(pa.large_string())
+    if None in lengths:
+        markup = pc.if_else(pa.array([n is not None for n in lengths]), markup, None)
     out = col.with_columns(
         batch,
         {
             col.CHARSET: pa.array(named, col.DECODED_COLUMNS[col.CHARSET]),
-            col.CHARSET_SOURCE: pa.array([r.source for r in readings], col.DECODED_COLUMNS[col.CHARSET_SOURCE]),
-            col.MARKUP: _column(batch.column(col.BODY), readings),
-            col.MARKUP_LENGTH: pa.array([None if r.text is None else len(r.text) for r in readings], pa.int64()),
+            col.CHARSET_SOURCE: pa.array(sources, col.DECODED_COLUMNS[col.CHARSET_SOURCE]),
+            col.MARKUP: markup,
+            col.MARKUP_LENGTH: pa.array(lengths, pa.int64()),
         },
     )
     if charsets.REPLACEMENT not in named:
         return out, None
     drops = [REPLACEMENT_ENCODING if name == charsets.REPLACEMENT else None for name in named]
     return out, pa.array(drops, pa.string())
-
-
-def _column(bodies: pa.Array, readings: Sequence[charsets.Reading]) -> pa.Array:
-    """The texts in UTF-8. A body of sound UTF-8 is taken as it lies, without a copy where all of a batch are."""
-    column = bodies.view(pa.large_string())
-    there = pc.is_valid(bodies).to_pylist()
-    mask = [not (valid and isinstance(r, charsets.Sound)) for r, valid in zip(readings, there, strict=True)]
-    if not any(mask):
-        return column
-    made = [None if r.text is None else r.text.encode() for r, other in zip(readings, mask, strict=True) if other]
-    return pc.replace_with_mask(column, pa.array(mask), pa.array(made, pa.large_binary()).view(pa.large_string()))

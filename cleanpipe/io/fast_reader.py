@@ -24,6 +24,7 @@ from cleanpipe.io.record import OFFSET_IN_FILE, RawRecord, ReadLimits
 
 _BUFFER = 1 << 18
 _SAMPLE = 1 << 10
+_VARIED = 150  # different bytes, each of which stands once at least: n log2 n bits, more than an eighth of a sample
 _CLOSER = 4  # CRLFCRLF
 
 
@@ -46,8 +47,11 @@ def _repeats(data: bytes) -> bool:
     """Whether compressed bytes can be compressed once more to an eighth: what FastWARC would inflate of them in one
     call has no bound. Looked at in the middle.
     """
-    sample = data[len(data) // 2 :][:_SAMPLE]
-    return len(sample) == _SAMPLE and len(zlib.compress(sample, 1)) * 8 < _SAMPLE
+    middle = len(data) // 2
+    sample = data[middle : middle + _SAMPLE]
+    if len(sample) < _SAMPLE or len(set(sample[: _SAMPLE // 2])) >= _VARIED:
+        return False
+    return len(zlib.compress(sample, 1)) * 8 < _SAMPLE
 
 
 class Stream:

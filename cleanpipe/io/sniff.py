@@ -130,7 +130,7 @@ def looks_utf16(head: bytes) -> str | None:
     return None
 
 
-def sniff(body: bytes) -> str | None:
+def sniff(body: bytes | memoryview) -> str | None:
     """The type by leading bytes: a format's own, text/html, application/xhtml+xml, text/xml, image/svg+xml, text/plain
     or application/octet-stream; None for an empty body. A BOM, blanks and comments before the markup are passed over.
 
@@ -139,7 +139,7 @@ def sniff(body: bytes) -> str | None:
     """
     if not body:
         return None
-    head = body[:_HEAD]
+    head = bytes(body[:_HEAD])
     if head[0] == 0xEF and head.startswith(b"\xef\xbb\xbf"):
         head = head[3:]
     else:

@@ -34,6 +34,8 @@ def clean(text: str) -> str:
     """The text without what could hide or turn it: controls, bidi and other invisible characters become U+FFFD, any
     white space one blank; of a pile of combining marks four are left.
     """
+    if text.isascii() and text.isprintable():  # most are
+        return text
     out: list[str] = []
     marks = 0
     for c in text:

@@ -22,6 +22,7 @@ from cleanpipe.text.latest import latest
 from cleanpipe.text.mojibake import Found, find_mojibake
 
 _C1 = re.compile("[\x80-\x84\x86-\x9f]")
+_QUOTED = re.compile("(['\"])[\x80-\x9f]\\1")  # a character of a program, shown on purpose
 _TAIL = rb"\xc2|\xc5[\x92\x93\xa0\xa1\xb8\xbd\xbe]|\xc6\x92|\xcb|\xe2[\x80\x82\x84]|\xef\xbf\xbd"  # 80..BF in cp1252
 _ANY_TAIL = rb"(?:" + _TAIL + rb"|[\xc4-\xcb])"  # in Windows-1250, -1254, -1257 and ISO 8859-2 too
 _PAIRS: tuple[tuple[bytes, re.Pattern[bytes]], ...] = tuple(
@@ -116,7 +117,8 @@ def damaged_lines(text: str) -> int:
 def mend_line(line: str) -> str:
     """One line, repaired to where nothing is left to mend; as it is where nothing speaks for damage."""
     for _ in range(_TRIED):
-        if line.isascii() or not _begins(line.encode("utf-8", "surrogatepass")) or _SPEAKS.search(line):
+        shown = line if line.isascii() else _QUOTED.sub("", line)
+        if not _begins(shown.encode("utf-8", "surrogatepass")) or _SPEAKS.search(line):
             break
         mended = _once(line)
         mended = _windows_controls(mended, broken=mended != line)

@@ -260,11 +260,13 @@ def odd_characters(text: str) -> frozenset[str]:
     """Which characters of the text some repair may have to touch, and those of private use; empty for most texts."""
     if text.isascii():
         return frozenset(text.encode().translate(None, _PLAIN_ASCII).decode())
-    found = _RARE.search(text)
-    kinds = {NBSP} if NBSP in text else set[str]()
+    # without plain ASCII, which most texts are for the most part, and for which a class is tried character by character
+    rest = utf8(text).translate(None, _PLAIN_ASCII).decode("utf-8", "surrogatepass")
+    found = _RARE.search(rest)
+    kinds = {NBSP} if NBSP in rest else set[str]()
     if found:
-        for start in range(found.start(), len(text), _CHUNK):
-            kinds.update(_RARE.findall(text, start, start + _CHUNK))
+        for start in range(found.start(), len(rest), _CHUNK):
+            kinds.update(_RARE.findall(rest, start, start + _CHUNK))
     return frozenset(kinds)
 
 

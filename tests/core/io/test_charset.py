@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cleanpipe.io.charset import decide, decode, encoding, prescan, read
+from cleanpipe.io.charset import decide, decode, encoding, prescan, read, read_view
 from cleanpipe.io.charset_labels import CODECS, DETECTED, LABELS_OF, NAME_OF
 
 DATA = Path(__file__).parents[2] / "data" / "charset"
@@ -104,6 +104,41 @@ def test_a_cut_last_character_is_no_damage() -> None:
     assert decide(b"caf\xe9", None, True)[0] == "windows-1252"  # the same by its bytes, but nothing else is UTF-8
 
 
+KOREAN = (
+    "모든 국민은 인간으로서의 존엄과 가치를 가지며, 행복을 추구할 권리를 가진다. "
+    "국가는 개인이 가지는 권리를 확인하고 보장할 의무를 진다. "
+)
+FRAME = b"\xc9" + b"\xcd" * 60 + b"\xbb\r\n\xba" + b" " * 60 + b"\xba\r\n\xc8" + b"\xcd" * 60 + b"\xbc\r\n"
+NEVER_WESTERN = [
+    # body, charset, comment
+    (KOREAN.encode("johab"), "replacement", "Johab"),
+    (b"<html><body><p class=long>" + KOREAN.encode("johab") + b"</p></body></html>", "replacement", "in markup"),
+    (bytes((i * 37) % 93 + 0xA1 if i % 2 else 0xC4 + i % 48 for i in range(400)), "replacement", "as EUC-TW is built"),
+    (KOREAN.encode("johab")[:60], "windows-1252", "too short to tell"),
+    (KOREAN.encode("johab") + b" plain words" * 40, "windows-1252", "as many ASCII letters: a quotation"),
+    (FRAME * 4, "windows-1252", "a frame of a DOS text: few different bytes"),
+    ("naïve café déjà vu à Noël".encode("cp1252"), "windows-1252", "French"),
+    (("À ÉÊÈ Ü " * 40).encode("cp1252"), "windows-1252", "capitals with accents alone: few different bytes"),
+    (b"\xa0" * 500 + b"x\xe9", "windows-1252", "blanks"),
+]
+
+
+@pytest.mark.parametrize(("body", "charset", "comment"), NEVER_WESTERN, ids=[c for _, _, c in NEVER_WESTERN])
+def test_what_nothing_names_is_western_only_if_it_can_be(
+    monkeypatch: pytest.MonkeyPatch, body: bytes, charset: str, comment: str
+) -> None:
+    monkeypatch.setattr("cleanpipe.io.charset._detect", lambda _: None)  # it guesses at short texts
+    assert decide(body, None, True) == (charset, "default")
+    assert read(body, None, True).text == (None if charset == "replacement" else decode(body, "windows-1252"))
+    assert decide(body, "windows-1252", True) == ("windows-1252", "http")  # a label is believed
+
+
+@pytest.mark.parametrize("times", [1, 2, 5, 40])
+def test_a_text_in_johab_is_refused_whatever_the_detector_says(times: int) -> None:
+    """It says windows-1254 of five times the text, nothing of others."""
+    assert decide(KOREAN.encode("johab") * times, None, False) == ("replacement", "default")
+
+
 SHOWN = [
     # charset, bytes, text
     ("windows-1252", "80 93 94 96 99 8c", "€“”–™Œ"),
@@ -167,6 +202,20 @@ def test_read_is_decide_and_decode(body: bytes, label: str | None, is_html: bool
     assert (charset, source) == decide(body, label, is_html)
     assert charset in {*LABELS_OF, *CODECS}
     assert text == decode(body, charset) if charset != "replacement" else text is None
+
+
+@given(
+    st.sampled_from([b"", b"\xef\xbb\xbf", b"\xff\xfe", b"<meta charset=utf-8>", b"<meta charset=gbk>", b"\0"]),
+    st.text(max_size=100).map(str.encode)
+    | st.binary(max_size=60)
+    | st.text(max_size=60).map(lambda t: t.encode("utf-16")),
+    st.sampled_from([None, "utf-8", "UTF8", "gbk", "iso-8859-1", "x", "utf-16", "iso-2022-kr"]),
+    st.booleans(),
+)
+def test_bytes_in_a_view_read_as_they_do_alone(start: bytes, rest: bytes, label: str | None, is_html: bool) -> None:
+    alone = read(start + rest, label, is_html)
+    seen = read_view(memoryview(b"<" + start + rest)[1:], label, is_html)
+    assert (seen, type(seen)) == (alone, type(alone))
 
 
 @given(

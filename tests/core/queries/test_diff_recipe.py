@@ -36,7 +36,7 @@ def told(tmp_path, ledger, a=(), b=(), mend=None, files=(None, None)):
         ([], ["minhash_drop.enabled=false"], ["stage minhash_drop on → switched off"]),
         ([], ['language_id.languages=["en", "de"]'], ['language_id.languages ["en"] → ["en", "de"]']),
         ([], ["read.max_body=1000000", "audit.seed=7"], ["audit.seed 0 → 7", "read.max_body 67108864 → 1000000"]),
-        (["html_scrub.engine=html2text"], [], ["html_scrub.engine html2text → resiliparse"]),
+        (["html_scrub.engine=html2text"], [], ["html_scrub.engine html2text → blocks"]),
     ],
 )
 def test_settings(tmp_path, ledger, a, b, want):
