@@ -15,7 +15,6 @@ from cleanpipe import batch as col
 from cleanpipe.errors import ConfigError
 from cleanpipe.stage import option
 from cleanpipe.text.normalise import normalise
-from cleanpipe_stages._checks import within
 from cleanpipe_stages.heuristics import bad_words
 from cleanpipe_stages.heuristics.c4 import FIGURES, LineRules, figures, judge, uncited
 from cleanpipe_stages.heuristics.rules import Heuristic, Measured, Rule
@@ -49,6 +48,7 @@ class C4Quality(Heuristic):
         {"lorem_ipsum", "curly_bracket", "bad_words", "too_few_sentences", "many_removed", "no_line_left"}
     )
     shares: ClassVar[frozenset[str]] = frozenset({"max_removed_lines"})
+    sizes: ClassVar[tuple[str, ...]] = ("min_words_per_line", "max_word_length", "max_bad_words")
 
     lines: Literal["score", "remove"] = option("remove", "what becomes of lines that the line rules meet")
     terminal: bool = option(True, "a line must end with a sentence's mark or a quotation mark", source=_SOURCE)
@@ -89,8 +89,6 @@ class C4Quality(Heuristic):
 
     def check(self) -> None:
         """Raises ConfigError for a number outside its range, or a list of words that cannot be read."""
-        for name in ("min_words_per_line", "max_word_length", "max_bad_words"):
-            within(self.name, name, getattr(self, name), 0)
         super().check()
         self.models()
 

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from cleanpipe import batch as col
 from cleanpipe.stage import option
-from cleanpipe_stages._checks import one_of, within
 from cleanpipe_stages.heuristics.prose import line_figures
 from cleanpipe_stages.heuristics.rules import Heuristic, Measured, Rule
 from cleanpipe_stages.heuristics.units import KINDS, Units, blocks
@@ -41,6 +40,8 @@ class FinewebQuality(Heuristic):
         {"line_punct_ratio", "short_line_ratio", "char_dup_ratio", "list_ratio"}
     )
     shares: ClassVar[frozenset[str]] = frozenset({"min_line_punct_ratio", "max_short_line_ratio", "max_char_dup_ratio"})
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"words": KINDS}
+    sizes: ClassVar[tuple[str, ...]] = ("short_line_length",)
 
     words: str = option("tokens", "tokens: words and marks, as datatrove's; or blanks: what stands between blanks")
     min_line_punct_ratio: float = option(0.12, "fewest lines that end as a sentence does", source=_SOURCE)
@@ -62,12 +63,6 @@ class FinewebQuality(Heuristic):
             ("max_list_ratio", "<=", "more than {} line breaks by words"),
         )
         return [Rule(o, f"{self.name}_{o[4:]}", keeps, getattr(self, o), o[4:], words) for o, keeps, words in asked]
-
-    def check(self) -> None:
-        """Raises ConfigError for an unknown kind of words, or a limit outside its range."""
-        one_of(self.name, "words", self.words, KINDS)
-        within(self.name, "short_line_length", self.short_line_length, 0)
-        super().check()
 
     def measurer(self) -> Callable[[pa.RecordBatch], Measured]:
         """The figures of ``heuristics.prose.line_figures``."""

@@ -12,7 +12,6 @@ import pyarrow as pa
 from cleanpipe import batch as col
 from cleanpipe.errors import ConfigError
 from cleanpipe.stage import option
-from cleanpipe_stages._checks import one_of
 from cleanpipe_stages.heuristics.prose import FIGURES, figures
 from cleanpipe_stages.heuristics.rules import Heuristic, Measured, Rule, languages
 from cleanpipe_stages.heuristics.units import KINDS, Units, blocks
@@ -45,6 +44,7 @@ class GopherQuality(Heuristic):
         }
     )  # fmt: skip
     shares: ClassVar[frozenset[str]] = frozenset({"max_bullet_lines", "max_ellipsis_lines", "min_alpha_words"})
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"words": KINDS}
 
     words: str = option("tokens", "tokens: words and marks, as datatrove's; or blanks: what stands between blanks")
     assume_language: str = option("", "language of a text whose language no stage has told; empty: unknown")
@@ -97,7 +97,6 @@ class GopherQuality(Heuristic):
 
     def check(self) -> None:
         """Raises ConfigError for an unknown kind of words, a limit outside its range, or a pair that nothing passes."""
-        one_of(self.name, "words", self.words, KINDS)
         super().check()
         for what in ("words", "mean_word_length"):
             low, high = getattr(self, f"min_{what}"), getattr(self, f"max_{what}")

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from cleanpipe import batch as col
 from cleanpipe.stage import option
-from cleanpipe_stages._checks import one_of
 from cleanpipe_stages.heuristics.grams import REPEATED, TOP, gram_shares
 from cleanpipe_stages.heuristics.rules import Heuristic, Measured, Rule
 from cleanpipe_stages.heuristics.units import KINDS, Spans, Units, blocks, quotient
@@ -49,6 +48,7 @@ class GopherRepetition(Heuristic):
         {*_PARTS, *(f"top_{_NUMBERS[n]}_gram" for n in TOP), *(f"dup_{_NUMBERS[n]}_gram" for n in REPEATED)}
     )
     shares: ClassVar[frozenset[str]] = frozenset({*_PARTS, *(short for short, _ in _GRAMS.values())})
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {"words": KINDS}
 
     words: str = option("tokens", "tokens: words and marks, as datatrove's; or blanks: what stands between blanks")
     dup_line_frac: float = option(0.30, "most lines that stood before", source=_SOURCE)
@@ -82,11 +82,6 @@ class GopherRepetition(Heuristic):
             Rule(short, f"{self.name}_{short}", "<=", getattr(self, short), reason, words)
             for short, reason, words in asked
         ]
-
-    def check(self) -> None:
-        """Raises ConfigError for an unknown kind of words, or a limit that is no share."""
-        one_of(self.name, "words", self.words, KINDS)
-        super().check()
 
     def measurer(self) -> Callable[[pa.RecordBatch], Measured]:
         """Line, paragraph and run shares; null for a text without a word."""

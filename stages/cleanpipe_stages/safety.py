@@ -113,7 +113,8 @@ class Safety(Stage):
         """Raises ConfigError as ``check`` does, or where a list cannot be read."""
         self.check()
         files = self.models().values()
-        words: WordList | None = word_list(line for path in files for line in text_lines(path)) if files else None
+        entries = (line for path in files for line in text_lines(path, self.name))
+        words: WordList | None = word_list(entries) if files else None
         judge = self.judge().judge
 
         def step(batch: pa.RecordBatch) -> Outcome:

@@ -96,7 +96,7 @@ class UrlFilter(Stage):
         self.check()
         files = files_of(self.lists, self.name, "lists")
         index, names, judge = build(list(files.values())), pa.array(list(files), pa.string()), self.judge().judge
-        hard, soft = (_word_set(files_of(p, self.name, o)) for o, p in self._word_lists())
+        hard, soft = (_word_set(files_of(p, self.name, o), self.name) for o, p in self._word_lists())
 
         def step(batch: pa.RecordBatch) -> Outcome:
             urls = batch.column(col.URL).to_pylist()
@@ -116,8 +116,8 @@ class UrlFilter(Stage):
         return ("words", self.words), ("soft_words", self.soft_words)
 
 
-def _word_set(files: Mapping[str, Path]) -> frozenset[str]:
-    return frozenset(line.casefold() for path in files.values() for line in text_lines(path))
+def _word_set(files: Mapping[str, Path], stage: str) -> frozenset[str]:
+    return frozenset(line.casefold() for path in files.values() for line in text_lines(path, stage))
 
 
 def _counts(url: str | None, hard: frozenset[str], soft: frozenset[str]) -> tuple[int, int]:

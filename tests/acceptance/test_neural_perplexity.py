@@ -9,7 +9,7 @@ import pytest
 from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.encoding import bytes_to_str, detect_encoding
 
-from cleanpipe_stages.quality.scorers.mlm import open_mlm
+from cleanpipe_stages.quality.scorers import ScorerOptions, mlm
 
 pytest.importorskip("tokenizers")
 pytestmark = pytest.mark.slow
@@ -39,7 +39,7 @@ def test_main_text_is_more_predictable_than_the_rest_of_its_page(samples):
             main.append("\n".join(truth))
             mixed.append(" ".join(words))
             other += ["\n".join(rest)] if len("\n".join(rest)) >= 200 else []
-    score = open_mlm(device="cpu", passes=4)
+    score = mlm.open_scorer(ScorerOptions(device="cpu", mlm_passes=4))
     low, boiler, shuffled = ([x.perplexity for x in score(t, ["en"] * len(t))] for t in (main, other, mixed))
     assert len(low) >= 60
     assert auc(low, boiler) >= 0.88

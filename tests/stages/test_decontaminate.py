@@ -116,11 +116,25 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
     (tmp_path / "broken.jsonl").write_text('{"a": 1}\n{"a": ')
     (tmp_path / "array.json").write_text("[1, 2]")
     (tmp_path / "fields.jsonl").write_text('{"a": "x"}\n')
+    (tmp_path / "blank.json").write_text('\n\n[{"question": "x"}]')
+    (tmp_path / "pretty.json").write_text('[\n  {\n    "question": "x"\n  }\n]\n')
+    (tmp_path / "empty.jsonl").write_text("")
+    (tmp_path / "blank.jsonl").write_text("\n \n")
+    (tmp_path / "none.jsonl").write_text('{"question": ""}\n')
+    (tmp_path / "blank.txt").write_text("\n\n")
+    (tmp_path / "wide.txt").write_bytes("words of it".encode("utf-16-le"))
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
     (tmp_path / "no.parquet").write_bytes(b"PAR0")
     for name, message in (
         ("broken.jsonl", "line 2: no JSON"),
         ("array.json", "one JSON array"),
+        ("blank.json", "one JSON array"),
+        ("pretty.json", "one JSON array"),
+        ("empty.jsonl", "empty.jsonl names none"),
+        ("blank.jsonl", "blank.jsonl names none"),
+        ("none.jsonl", "none.jsonl names none"),
+        ("blank.txt", "blank.txt names none"),
+        ("wide.txt", "wide.txt cannot be read as UTF-8"),
         ("fields.jsonl", "no row .* has the field question"),
         ("latin.txt", "cannot be read"),
         ("no.parquet", "cannot be read"),

@@ -147,6 +147,7 @@ def test_pieces_are_in_order_and_apart(text: str) -> None:
         "1 " * 200_000, "1" * 400_000, "+" * 200_000, "a@" * 100_000, "@" * 300_000, "a.b@" * 60_000, "1.1.1." * 60_000,
         ":" * 300_000, "a:" * 100_000, "(1" * 100_000, "(at) " * 60_000, "[.]" * 80_000, "a@b.c" * 60_000,
         "::1:" * 80_000, "x@y.zz 030 901820, " * 10_000, "Tel " * 80_000, "1-" * 200_000, "a [at] " * 50_000,
+        "8.8.8.8 " * 50_000, "1/ " * 130_000, "1:2:" * 100_000, "::1 " * 100_000,
     ],
     ids=lambda t: t[:10],
 )  # fmt: skip
@@ -163,3 +164,26 @@ def test_hostile_text_costs_no_more_than_its_length(text: str) -> None:
 def test_options_that_cannot_work(options: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Safety(**options).open()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1:" * 40 + " ::1 2001:4860::8888 " + "1:" * 40, [["ip", "2001:4860::8888"]]),  # behind a run that is too long
+        ("1:2:3:4:5:6:7:8:9 2001:4860:4860:1:2:3:4:8888", [["ip", "2001:4860:4860:1:2:3:4:8888"]]),
+        ("5.8.8.8 8.8.8.8 81.8.8.8", [["ip", "81.8.8.8"]]),  # small parts and no word before: like a version
+        ("81.08.8.8 081.8.8.8 81.8.8.08 81.8.8.256", []),  # no octets
+        ("v 81.8.8.8 but ~ 82.8.8.8 or § 83.8.8.8", []),
+        ("030 901820 / 030 901821", [["phone", "030 901820"], ["phone", "030 901821"]]),  # one run of two numbers
+        ("1/ 2/ 3/ 4/ 5/ 6/ 7/ 8/", []),
+    ],
+)
+def test_what_is_passed_over_early_is_none(text: str, expected: list[list[str]]) -> None:
+    assert found_in(text) == expected
+
+
+@pytest.mark.parametrize("content", [b"", b"# none\n\n", "smut".encode("utf-16"), b"s\0m\0", b"caf\xe9\n", b"\0\1"])
+def test_a_list_of_words_that_is_none_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "list.txt").write_bytes(content)
+    with pytest.raises(ConfigError, match=r"list\.txt (names none|cannot be read as UTF-8)"):
+        Safety(adult_words=(str(tmp_path / "list.txt"),)).open()

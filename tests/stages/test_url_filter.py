@@ -134,3 +134,35 @@ def test_a_million_domains_are_read_without_an_object_for_each(tmp_path: Path) -
     assert index.keys.nbytes + index.lists.nbytes <= 10 * len(names)
     assert (index.find([f"http://www.{name}/x" for name in names[::1000]]) == 0).all()
     assert (index.find([f"http://no-{name}/x" for name in names[::1000]]) == -1).all()
+
+
+@pytest.mark.parametrize("option", ["lists", "words", "soft_words"])
+@pytest.mark.parametrize(
+    "content", [b"", b"\n# none\n\r\n", "a.example\n".encode("utf-16"), b"a.ex\0mple\n", b"caf\xe9\n"]
+)
+def test_a_list_that_names_nothing_or_is_no_text_is_refused(tmp_path: Path, option: str, content: bytes) -> None:
+    (tmp_path / "list.txt").write_bytes(content)
+    with pytest.raises(ConfigError, match=r"list\.txt"):
+        UrlFilter(**{option: (str(tmp_path / "list.txt"),)}).open()  # type: ignore[arg-type]
+
+
+def test_one_file_of_a_category_may_be_empty(tmp_path: Path) -> None:
+    folder = tmp_path / "ut1" / "games"
+    folder.mkdir(parents=True)
+    (folder / "urls").write_bytes(b"")
+    (folder / "domains").write_bytes(b"a.example\n")
+    UrlFilter(lists=(str(tmp_path / "ut1"),)).open()
+    (folder / "domains").write_bytes(b"")
+    with pytest.raises(ConfigError, match="names none: one domain, host or URL a line"):
+        UrlFilter(lists=(str(tmp_path / "ut1"),)).open()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_line_ends_and_a_mark_of_byte_order(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "list.txt"
+    path.write_bytes(("\ufeff" + end.join(["a.example", "b.example", ""])).encode())
+    done = run(UrlFilter(lists=(str(path),)), batch(url=["http://a.example", "http://b.example", "http://c.example"]))
+    assert done.scores[LIST] == ["list.txt", "list.txt", None]
+    path.write_bytes(("\ufeff" + end.join(["casino", "poker", ""])).encode())
+    done = run(UrlFilter(words=(str(path),)), batch(url=["http://a.example/casino-poker"]))
+    assert done.scores[WORDS] == [2]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from cleanpipe.errors import ConfigError
 from cleanpipe_stages.blocklists.address import address
-from cleanpipe_stages.blocklists.lines import BELOW, DOMAIN, HOST, PREFIX, Rule, chunks, rules_of
+from cleanpipe_stages.blocklists.lines import BELOW, DOMAIN, HOST, PARTS, PREFIX, Rule, chunks, rules_of
 from cleanpipe_stages.dedup.hashing import Words, mix, token_hashes
 
 _TAIL = bytes(16)
@@ -86,15 +86,17 @@ class Index:
 
 
 def build(files: Sequence[Path]) -> Index:
-    """The rules of lists, in their order.
+    """The rules of lists, in their order. One of the two files of a category of UT1 may be empty, as they come.
 
     Raises:
-        ConfigError: a file cannot be read, or more than one line in a hundred is no rule.
+        ConfigError: a file cannot be read or has no rule, or more than one line in a hundred is no rule.
     """
     if len(files) >= _MOST_LISTS:
         raise ConfigError(f"{len(files):,} lists: at most {_MOST_LISTS - 1:,}")
     parts: list[tuple[Words, int]] = []
     paths = False
+    empty: list[Path] = []
+    full: set[Path] = set()
     for number, path in enumerate(files):
         lines = odd = 0
         first = ""
@@ -113,8 +115,15 @@ def build(files: Sequence[Path]) -> Index:
                     rules += found
             paths = paths or any(kind == PREFIX for kind, _ in rules)
             parts += [(keys, number) for keys in _rule_keys(rules)]
+        if lines:
+            full.add(path.parent)
+        else:
+            empty.append(path)
         if odd > max(1, lines * _MOST_ODD) or (odd and odd == lines):
             raise ConfigError(f"{path}: {odd:,} of {lines:,} lines are no domain, host or URL; the first: {first!r}")
+    for path in empty:
+        if path.name not in PARTS or path.parent not in full:
+            raise ConfigError(f"the list {path} names none: one domain, host or URL a line")
     keys = np.concatenate([np.empty(0, np.uint64), *(k for k, _ in parts)])
     lists = np.concatenate([np.empty(0, np.uint16), *(np.full(len(k), n, np.uint16) for k, n in parts)])
     del parts

@@ -21,6 +21,7 @@ DOMAIN, BELOW, HOST, PREFIX = 0, 1, 2, 3  # kinds of rules
 Rule = tuple[int, str]
 
 _CHUNK = 2 << 20
+_WIDE = (b"\xff\xfe", b"\xfe\xff")  # how UTF-16 and UTF-32 begin
 _IP = r"(?:\d{1,3}\.){3}\d{1,3}|[0-9a-fA-F:]*:[0-9a-fA-F:.]*"
 _HOSTS = re.compile(rf"(?:{_IP})(?:%\w+)?[ \t]+(\S.*)")
 _ADBLOCK = re.compile(r"\|\|([^/^$|*\s]+)\^(?:\$(?:all|document|important|third-party|popup)(?:,\w+)*)?")
@@ -29,7 +30,7 @@ _NO_HOST = names_of(
     "localhost localhost.localdomain local broadcasthost 0.0.0.0 ip6-localhost ip6-loopback ip6-localnet"
     " ip6-mcastprefix ip6-allnodes ip6-allrouters ip6-allhosts"
 )
-_PARTS = ("domains", "urls")  # what a category of UT1's folder holds
+PARTS = ("domains", "urls")  # what a category of UT1's folder holds
 
 
 def files_of(places: tuple[str, ...], stage: str, option: str) -> dict[str, Path]:
@@ -43,7 +44,7 @@ def files_of(places: tuple[str, ...], stage: str, option: str) -> dict[str, Path
     for place in places:
         path = Path(place)
         if path.is_dir():
-            inside = sorted(p for p in path.rglob("*") if p.name in _PARTS and p.is_file())
+            inside = sorted(p for p in path.rglob("*") if p.name in PARTS and p.is_file())
             inside = inside or sorted(p for p in path.rglob("*.txt") if p.is_file())
             if not inside:
                 raise ConfigError(f"{option}: {place} holds no file called domains or urls, and no .txt", stage=stage)
@@ -59,30 +60,54 @@ def files_of(places: tuple[str, ...], stage: str, option: str) -> dict[str, Path
     return found
 
 
-def chunks(path: Path) -> Iterator[bytes]:
-    """The file's bytes in whole lines; gzip is undone."""
+def chunks(path: Path, stage: str | None = None) -> Iterator[bytes]:
+    """The file's bytes in whole lines, which end with a line feed; gzip is undone.
+
+    Raises:
+        ConfigError: it cannot be read, or is no text in UTF-8: UTF-16 and UTF-32, or bytes 0.
+    """
     with path.open("rb") as raw:
         packed = raw.read(2) == b"\x1f\x8b"
     try:
         with gzip.open(path, "rb") if packed else path.open("rb") as file:
-            kept = file.read(3).removeprefix(b"\xef\xbb\xbf")
-            while more := file.read(_CHUNK):
+            kept = file.read(3).removeprefix(b"\xef\xbb\xbf").replace(b"\r", b"\n")
+            if kept.startswith(_WIDE) or b"\0" in kept:
+                raise _no_text(path, stage)
+            while more := file.read(_CHUNK).replace(b"\r", b"\n"):
+                if b"\0" in more:
+                    raise _no_text(path, stage)
                 whole, line_end, kept_next = (kept + more).rpartition(b"\n")
                 yield whole + line_end
                 kept = kept_next
             if kept:
                 yield kept + b"\n"
     except (OSError, EOFError, zlib_error) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
+        raise ConfigError(f"{path} cannot be read: {error}", stage=stage) from error
 
 
-def text_lines(path: Path) -> Iterator[str]:
-    """Its lines, without blanks around, empty lines and comments."""
-    for chunk in chunks(path):
-        for line in chunk.decode("utf-8", "replace").split("\n"):
-            bare = line.strip(" \t\r\0\ufeff")
+def text_lines(path: Path, stage: str) -> Iterator[str]:
+    """The lines of a list of words, without blanks around, empty lines and comments.
+
+    Raises:
+        ConfigError: it cannot be read, is not UTF-8, or names no word.
+    """
+    named = False
+    for chunk in chunks(path, stage):
+        try:
+            lines = chunk.decode("utf-8").splitlines()
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"the list of words {path} cannot be read as UTF-8: {error}", stage=stage) from error
+        for line in lines:
+            bare = line.strip().strip("\ufeff").strip()
             if bare and bare[0] != "#":
+                named = True
                 yield bare
+    if not named:
+        raise ConfigError(f"the list of words {path} names none: one word or phrase a line", stage=stage)
+
+
+def _no_text(path: Path, stage: str | None) -> ConfigError:
+    return ConfigError(f"the list {path} cannot be read as UTF-8: it is UTF-16, or no text", stage=stage)
 
 
 def rules_of(line: str) -> list[Rule] | None:

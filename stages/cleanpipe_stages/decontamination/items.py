@@ -42,16 +42,16 @@ def read_items(path: Path, wanted: Sequence[str]) -> Iterator[Item]:
     """Its items, normalised as documents are. wanted: fields whose texts make an item; empty: every text of a row.
 
     Raises:
-        ConfigError: it cannot be read, a line is no JSON object, or no row has such a field.
+        ConfigError: it cannot be read, a line is no JSON object, no row has such a field, or none has a text.
     """
     try:
         name = path.name.removesuffix(".gz")
         if name.endswith(_TABLES):
-            yield from _rows(enumerate(_table(path), 1), wanted, path)
+            yield from _filled(_rows(enumerate(_table(path), 1), wanted, path), path)
         elif name.endswith((".jsonl", ".ndjson", ".json")):
-            yield from _rows(_objects(path), wanted, path)
+            yield from _filled(_rows(_objects(path), wanted, path), path)
         else:
-            yield from ((number, normalise(line)) for number, line in enumerate(_lines(path), 1))
+            yield from _filled(((number, normalise(line)) for number, line in enumerate(_lines(path), 1)), path)
     except (OSError, EOFError, zlib_error, pa.ArrowException, UnicodeDecodeError) as error:
         raise ConfigError(f"benchmarks: {path} cannot be read: {error}", stage=STAGE) from error
 
@@ -61,19 +61,36 @@ def _lines(path: Path) -> Iterator[str]:
         packed = raw.read(2) == b"\x1f\x8b"
     with gzip.open(path, "rb") if packed else path.open("rb") as file:
         for line in file:
-            yield line.decode("utf-8-sig")
+            if b"\0" in line:
+                raise ConfigError(f"benchmarks: {path} cannot be read as UTF-8: it is UTF-16, or no text", stage=STAGE)
+            yield from line.decode("utf-8-sig").rstrip("\r\n").split("\r")
 
 
 def _objects(path: Path) -> Iterator[tuple[int, Any]]:
+    first = True
+    array = ConfigError(f"benchmarks: {path} is one JSON array: jq -c '.[]' makes lines of it", stage=STAGE)
     for number, line in enumerate(_lines(path), 1):
         if line.strip():
             try:
                 row = json.loads(line)
             except (ValueError, RecursionError) as error:
+                if first and line.lstrip().startswith("["):
+                    raise array from error
                 raise ConfigError(f"benchmarks: {path}, line {number}: no JSON: {error}", stage=STAGE) from error
-            if isinstance(row, list) and number == 1:
-                raise ConfigError(f"benchmarks: {path} is one JSON array: jq -c '.[]' makes lines of it", stage=STAGE)
+            if isinstance(row, list) and first:
+                raise array
+            first = False
             yield number, row
+
+
+def _filled(items: Iterator[Item], path: Path) -> Iterator[Item]:
+    """The items; refused where none has a text."""
+    named = False
+    for number, text in items:
+        named = named or bool(text.strip())
+        yield number, text
+    if not named:
+        raise ConfigError(f"benchmarks: {path} names none: one text, or JSON object with texts, a line", stage=STAGE)
 
 
 def _table(path: Path) -> Iterator[Any]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from cleanpipe.errors import ConfigError
+from cleanpipe_stages.blocklists.lines import text_lines
 
 _WORD = re.compile(r"\w+")
 
@@ -20,18 +20,16 @@ def load(path: Path, stage: str) -> Callable[[str], int]:
     Raises:
         ConfigError: the file cannot be read, is not UTF-8, or names no word.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").casefold().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the list of words {path} cannot be read as UTF-8: {error}", stage=stage) from error
-    phrases = sorted({line.strip() for line in lines if line.strip() and not line.startswith("#")})
-    if not phrases:
-        raise ConfigError(f"the list of words {path} names none", stage=stage)
-    spaced = [p for p in phrases if _spaced(p)]
-    first = {found[0] for p in spaced if (found := _WORD.findall(p))}
-    bare = [p for p in phrases if not _spaced(p)]
+    by_first: dict[str, list[str]] = {}
+    bare: list[str] = []
+    for phrase in sorted({line.casefold() for line in text_lines(path, stage)}):
+        found = _WORD.search(phrase)
+        if found and _spaced(phrase):
+            by_first.setdefault(found[0], []).append(phrase)
+        else:
+            bare.append(phrase)
+    first = frozenset(by_first)
     anywhere = re.compile("|".join(map(re.escape, sorted(bare, key=len, reverse=True)))) if bare else None
-    by_first: dict[str, list[str]] = {word: [p for p in spaced if _WORD.findall(p)[:1] == [word]] for word in first}
 
     def count(text: str) -> int:
         folded = text.casefold()
@@ -45,10 +43,12 @@ def load(path: Path, stage: str) -> Callable[[str], int]:
 
 
 def _spaced(phrase: str) -> bool:
-    """Whether blanks part words where the phrase comes from."""
+    """Whether blanks part words where the phrase, which has a word, comes from."""
+    if phrase.isascii():
+        return True
     import numpy as np
 
     from cleanpipe_stages.dedup import characters as ch
 
     points = np.array([ord(c) for c in phrase], np.int64)
-    return not bool((ch.flags()[points] & ch.UNSPACED != 0).any()) and bool(_WORD.search(phrase))
+    return not bool((ch.flags()[points] & ch.UNSPACED != 0).any())

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from cleanpipe import batch as col
 from cleanpipe.stage import Cut, Judge, Outcome, Stage, Step, rounded
-from cleanpipe_stages._checks import within
+from cleanpipe_stages._checks import one_of, within
 from cleanpipe_stages.heuristics.code_points import table
 
 Scores = Mapping[str, npt.NDArray[np.float64]]
@@ -77,7 +77,9 @@ def shown(limit: float, *, share: bool) -> str:
 class Heuristic(Stage):
     """A stage that is figures of the text and limits on them. A limit of 0 is off."""
 
-    shares: ClassVar[frozenset[str]] = frozenset()  # options that are shares: 0 to 1
+    shares: ClassVar[frozenset[str]] = frozenset()  # limits that are shares: 0 to 1
+    sizes: ClassVar[tuple[str, ...]] = ()  # options without a rule of their own that are 0 or more
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # options that are one of these words
 
     @abstractmethod
     def rules(self) -> Sequence[Rule]:
@@ -88,7 +90,11 @@ class Heuristic(Stage):
         """What gives the scores of a batch, not yet rounded. Raises ConfigError if the options cannot work."""
 
     def check(self) -> None:
-        """Raises ConfigError for a limit below 0, or a share above 1."""
+        """Raises ConfigError for an unknown choice, a limit or size below 0, or a share above 1."""
+        for option, known in self.choices.items():
+            one_of(self.name, option, getattr(self, option), known)
+        for option in self.sizes:
+            within(self.name, option, getattr(self, option), 0)
         for rule in self.rules():
             within(self.name, rule.option, rule.at, 0, 1 if rule.option in self.shares else None)
 

@@ -14,6 +14,8 @@ from cleanpipe_stages.personal import phone_shapes as shapes
 Span = tuple[int, int]
 
 _LEAST, _MOST = 7, 15  # digits of a number; E.164 ends at 15
+_NAMED = re.compile(r"[^0-9\s:：.\-–=()/+]")  # what the words before a number have, and numbers do not
+_NO_DIGITS = dict.fromkeys(map(ord, " \u00a0\u202f-./\u2010\u2011\u2012\u2013()+"))
 
 
 def phones(text: str) -> Iterator[Span]:
@@ -34,19 +36,23 @@ def _judged(text: str, start: int, end: int) -> Iterator[Span]:
             start, run = start + 1, run[1:]
         else:
             return
-    if _is_phone(text, start, end, run):
+    digits = _digits(run)
+    if len(digits) < _LEAST or len(set(digits)) < 3:  # nor has a half of it more
+        return
+    if len(digits) <= _MOST and _is_phone(text, start, end, run):
         yield start, end
+        return
+    if len(digits) < 2 * _LEAST:
         return
     for gap in re.finditer(r" ?/ ?|  | [-–] ", run):
         halves = (start, start + gap.start()), (start + gap.end(), end)
-        told = [h for h in halves if _is_phone(text, *h, text[h[0] : h[1]])]
-        if len(told) == 2:
-            yield from told
+        if all(_is_phone(text, a, b, text[a:b]) for a, b in halves):
+            yield from halves
             return
 
 
 def _is_phone(text: str, start: int, end: int, run: str) -> bool:
-    digits = re.sub(r"\D", "", run)
+    digits = _digits(run)
     if not _LEAST <= len(digits) <= _MOST or len(set(digits)) < 3:
         return False
     before, after = text[max(0, start - 32) : start], text[end : end + 12]
@@ -54,9 +60,10 @@ def _is_phone(text: str, start: int, end: int, run: str) -> bool:
         return False
     if run.startswith(("+", "(+")):
         return _is_international(digits, run)
-    said = bool(shapes.SAID.search(before))
+    named = bool(_NAMED.search(before))
+    said = named and bool(shapes.SAID.search(before))
     if not said and (
-        shapes.NOT.search(before)
+        (named and shapes.NOT.search(before))
         or shapes.UNIT.match(after)
         or before[-1:] in tuple(".,:;/-_=&?*^~@\\+")
         or _joined(after)
@@ -70,6 +77,10 @@ def _is_phone(text: str, start: int, end: int, run: str) -> bool:
     if shapes.NANP.match(shape) or (8 <= len(digits) <= 13 and any(form.match(shape) for form in shapes.NATIONAL)):
         return True
     return said and not shapes.NOT.search(before) and _plausible(shape, digits)
+
+
+def _digits(run: str) -> str:
+    return run.translate(_NO_DIGITS)
 
 
 def _is_international(digits: str, run: str) -> bool:

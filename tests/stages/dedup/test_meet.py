@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from cleanpipe import batch as col
 from cleanpipe.errors import ConfigError, StageContractError
+from cleanpipe.testing import batch
 from cleanpipe_stages.dedup import plain, verify
 from cleanpipe_stages.dedup.bands import BAND_KEYS, SHINGLES
 from cleanpipe_stages.dedup.meet import DUPLICATE, EXACT, NEAR, NearDuplicates
+from cleanpipe_stages.windowing import Windowing
 
 Row = tuple[str | None, bytes | None, float | None]
 ALL = {"bands": 128, "rows": 1}  # a pair of .85 shares no key once in 10^105
@@ -142,6 +144,38 @@ def test_a_chain_is_no_cluster(sign: Any, part: Any) -> None:
     ids = table.column(col.DOC_ID).to_pylist()
     assert definition(table, 0.85) == verdict
     assert [verdict[i][0] for i in ids] == [None, NEAR, None]  # 52/59 = .881; a/c 48/62 = .774
+
+
+SHIFTED = [
+    # words of seven characters, of which 100 (700 characters) more stand before them in the other text; the index
+    (2000, 0.952290, "1,996 of 2,096 shingles"),
+    (571, 0.850075, "567 of 667: just alike"),
+    (570, None, "566 of 666 = .849850"),
+    (100, None, "96 of 196 = .489796, as windows of 2,048 characters have it"),
+]
+
+
+@pytest.mark.parametrize(("count", "jaccard", "comment"), SHIFTED)
+def test_a_prefix_of_700_characters(sign: Any, part: Any, count: int, jaccard: float | None, comment: str) -> None:
+    shifted = " ".join(f"w{i:05d}" for i in range(count + 100))
+    text = shifted[700:]
+    table = sign([text, shifted], **ALL)
+    short, long = table.column(col.DOC_ID).to_pylist()
+    verdict, _ = decide([part(table)])
+    assert verdict[long] == (None, None, None)
+    assert verdict[short] == ((NEAR, long, jaccard) if jaccard else (None, None, None))
+
+
+def test_windows_of_such_documents_would_not_meet(sign: Any, part: Any) -> None:
+    """Why documents meet, not windows: 2,048 characters shifted by 700 share 1,348, of 2,748 that both have."""
+    shifted = " ".join(f"w{i:05d}" for i in range(2100))
+    cut = [Windowing().open()(batch(text=[t])).batch.column(col.TEXT).to_pylist() for t in (shifted[700:], shifted)]
+    ours, theirs = ([plain.shingles(t) for t in texts[:-1]] for texts in cut)
+    nearest = max(len(a & b) / len(a | b) for a in ours for b in theirs)
+    assert nearest == pytest.approx(1348 / 2748, abs=0.01)  # of words, not characters
+    verdict, _ = decide([part(sign([t for texts in cut for t in texts], **ALL))])
+    assert len(verdict) == len(cut[0]) + len(cut[1])
+    assert {kind for kind, _, _ in verdict.values()} == {None}
 
 
 def test_a_fallen_exact_group_goes_with_its_node(sign: Any, part: Any) -> None:

@@ -20,6 +20,10 @@ TEXT = "The night ferry leaves at nine.\n\n  \nSalt is raked by hand,\n  and the
 LONG = "\n".join(SENTENCES)
 
 
+def open_causal(folder, *, language="", **options):
+    return scorer.open_scorer(ScorerOptions(model=str(folder), language=language, **options))
+
+
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     root = tmp_path_factory.mktemp("causal")
@@ -53,7 +57,7 @@ def test_a_text_that_fits_equals_one_forward_of_all_of_it(folders, kind):
         words = torch.log_softmax(model(torch.tensor([[*bos, *ids]])).logits[0].double(), -1)
     told = ids if bos else ids[1:]
     want = [-float(words[i, token]) for i, token in enumerate(told)]
-    got = scorer.open_causal(folders[kind], device="cpu")([TEXT], [""])[0]
+    got = open_causal(folders[kind], device="cpu")([TEXT], [""])[0]
     assert len(ids) < 64
     assert got.perplexity == pytest.approx(math.exp(np.mean(want)), rel=1e-4)
 
@@ -85,7 +89,7 @@ def test_each_token_is_scored_with_its_windows_context(folders, kind, context, s
             start += stride
         if bos or i > start:
             want.append(loss(model, [*bos, *ids[start:i]], token))
-    got = scorer.open_causal(folders[kind], device="cpu", context=context, stride=stride)([text], [""])[0]
+    got = open_causal(folders[kind], device="cpu", context=context, stride=stride)([text], [""])[0]
     assert got.perplexity == pytest.approx(math.exp(np.mean(want)), rel=1e-4)
 
 
@@ -101,7 +105,7 @@ def test_paragraphs(folders, kind):
         if bos or i:
             name = "The" if start < second else "Salt" if start < third else "and"
             parts[name].append(loss(model, [*bos, *ids[:i]], token))
-    got = scorer.open_causal(folders[kind], device="cpu")([TEXT], [""])[0]
+    got = open_causal(folders[kind], device="cpu")([TEXT], [""])[0]
     assert list(got.paragraphs) == pytest.approx([math.exp(np.mean(x)) for x in parts.values()], rel=1e-4)
 
 
@@ -117,7 +121,7 @@ def test_the_first_token_needs_something_before_it(folders, kind, measured, comm
     tokenizer, model, bos = loaded(folders[kind])
     token = tokenizer("S", add_special_tokens=False)["input_ids"]
     assert len(token) == 1
-    one, two = scorer.open_causal(folders[kind], device="cpu")(["S", "Sa"], ["", ""])
+    one, two = open_causal(folders[kind], device="cpu")(["S", "Sa"], ["", ""])
     assert two.perplexity is not None
     if measured:
         assert one.perplexity == pytest.approx(math.exp(loss(model, bos, token[0])), rel=1e-4)
@@ -154,7 +158,7 @@ ODD = [
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("text", "comment", "measured"), ODD, ids=[x[1] for x in ODD])
 def test_odd_texts(folders, kind, text, comment, measured):
-    score = scorer.open_causal(folders[kind], device="cpu", context=16)
+    score = open_causal(folders[kind], device="cpu", context=16)
     odd, plain = score([text, "Salt is raked."], ["", ""])
     if measured is not None:
         assert (odd.perplexity is not None) is measured
@@ -170,7 +174,7 @@ def test_any_split_of_a_batch_gives_the_same(folders, data):
     texts = [" ".join(SENTENCES[i : i + 1 + i % 4]) + "\n" * (i % 3) + "Salt." * (i % 2) for i in range(6)]
     texts = data.draw(st.permutations([*texts, "", "a"]))
     cuts = sorted(data.draw(st.sets(st.integers(0, len(texts)), max_size=4)))
-    score = scorer.open_causal(folders["llama"], device="cpu", context=24)
+    score = open_causal(folders["llama"], device="cpu", context=24)
     whole = score(texts, [""] * len(texts))
     parts = [texts[a:b] for a, b in zip([0, *cuts], [*cuts, len(texts)], strict=True)]
     assert [x for part in parts for x in score(part, [""] * len(part))] == whole  # to the last bit
@@ -179,8 +183,7 @@ def test_any_split_of_a_batch_gives_the_same(folders, data):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_size_of_a_forward_pass_changes_nothing_that_counts(folders, kind):
     one, *others = (
-        scorer.open_causal(folders[kind], device="cpu", context=24, batch_tokens=n)([LONG], [""])[0]
-        for n in (8192, 1, 60)
+        open_causal(folders[kind], device="cpu", context=24, batch_tokens=n)([LONG], [""])[0] for n in (8192, 1, 60)
     )
     for other in others:
         assert other.perplexity == pytest.approx(one.perplexity, rel=1e-5)
@@ -188,7 +191,7 @@ def test_the_size_of_a_forward_pass_changes_nothing_that_counts(folders, kind):
 
 
 def test_a_tokenizer_without_places_parts_the_text_alike(folders, monkeypatch):
-    score = scorer.open_causal(folders["llama"], device="cpu")
+    score = open_causal(folders["llama"], device="cpu")
     fast = score([TEXT], [""])[0]
     from transformers import PreTrainedTokenizerFast
 
@@ -201,7 +204,7 @@ def test_a_tokenizer_without_places_parts_the_text_alike(folders, monkeypatch):
 def test_a_model_that_sees_what_follows_is_refused(tmp_path):
     folder = masked("roberta", tmp_path / "m")  # the library takes it for a causal one
     with pytest.raises(ConfigError, match="sees the tokens that follow"):
-        scorer.open_causal(folder, device="cpu")
+        open_causal(folder, device="cpu")
 
 
 @pytest.mark.parametrize(
@@ -220,7 +223,25 @@ def test_options_that_cannot_work(folders, options, match):
     if options.get("device") == "cuda" and torch.cuda.is_available():
         pytest.skip("there is a CUDA device")
     with pytest.raises(ConfigError, match=match):
-        scorer.open_causal(folders["llama"], **{"device": "cpu", **options})
+        open_causal(folders["llama"], **{"device": "cpu", **options})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("dtype", "most", "comment"),
+    [
+        ("bfloat16", 0.01, "seen: .0015; 8 bits of mantissa, logits and all"),
+        ("float16", 0.001, "seen: .00015; 11 bits"),
+    ],
+)
+@pytest.mark.parametrize("context", [24, 0])
+def test_half_precision_drifts_little(folders, kind, dtype, most, comment, context):
+    full, half = (
+        open_causal(folders[kind], device="cpu", context=context, dtype=x)([LONG], [""])[0] for x in ("float32", dtype)
+    )
+    assert half.perplexity == pytest.approx(full.perplexity, rel=most)
+    assert list(half.paragraphs) == pytest.approx(list(full.paragraphs), rel=3 * most)
+    assert half.perplexity != full.perplexity  # it was another precision indeed
 
 
 def test_a_model_must_be_named():
@@ -230,7 +251,7 @@ def test_a_model_must_be_named():
 
 
 def test_only_the_beginning_is_read_and_only_the_models_language(folders):
-    score = scorer.open_causal(folders["gpt2"], language="en", device="cpu", chars=20)
+    score = open_causal(folders["gpt2"], language="en", device="cpu", chars=20)
     short, long, other = score(["Salt is raked by the", "Salt is raked by the hand of", "Salt."], ["en", "en", "de"])
     assert short == long
     assert other == NOT_MEASURED
@@ -251,7 +272,7 @@ def test_a_tokenizer_with_more_entries_than_the_model(tmp_path, special, works, 
     tokenizer.add_tokens([AddedToken("|extra|", special=special)])
     tokenizer.save(str(folder / "tokenizer.json"))
     if works:
-        assert scorer.open_causal(folder, device="cpu")(["an |extra| word"], [""])[0].perplexity > 1
+        assert open_causal(folder, device="cpu")(["an |extra| word"], [""])[0].perplexity > 1
     else:
         with pytest.raises(ConfigError, match="its model 400 entries"):
-            scorer.open_causal(folder, device="cpu")
+            open_causal(folder, device="cpu")

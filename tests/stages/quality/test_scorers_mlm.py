@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cleanpipe.errors import ConfigError
-from cleanpipe_stages.quality.scorers import NOT_MEASURED, mlm, neural, sentences
+from cleanpipe_stages.quality.scorers import NOT_MEASURED, ScorerOptions, mlm, neural, sentences
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -27,6 +27,10 @@ SPLIT = [
     ["Salt is raked by hand.", "Letters were read, page by page."],
     ["Naïve café (0123), <d> [b]?"],
 ]
+
+
+def open_mlm(folder="", *, passes=0, **options):
+    return mlm.open_scorer(ScorerOptions(model=str(folder), mlm_passes=passes, **options))
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +66,7 @@ def brute_force(folder, parts, *, length=32):
 def test_equals_brute_force(folders, kind):
     losses = brute_force(folders[kind], SPLIT)
     want = [math.exp(np.mean(x)) for x in losses]
-    got = mlm.open_mlm(folders[kind], language="", device="cpu")([TEXT], ["en"])[0]
+    got = open_mlm(folders[kind], language="", device="cpu")([TEXT], ["en"])[0]
     assert got.perplexity == pytest.approx(math.exp(np.mean(np.concatenate(losses))), rel=1e-4)
     assert list(got.paragraphs) == pytest.approx(want, rel=1e-4)
     assert len({round(x, 3) for x in got.paragraphs}) == 3  # a model that tells nothing apart would pass, too
@@ -70,7 +74,7 @@ def test_equals_brute_force(folders, kind):
 
 def test_a_long_sentence_is_cut_at_the_models_length(folders):
     text = "salt and " * 60
-    got = mlm.open_mlm(folders["roberta"], language="", device="cpu")([text], [""])[0]
+    got = open_mlm(folders["roberta"], language="", device="cpu")([text], [""])[0]
     want = brute_force(folders["roberta"], [[text.strip()]])[0]
     assert len(want) > 90  # three pieces or more
     assert got.perplexity == pytest.approx(math.exp(np.mean(want)), rel=1e-4)
@@ -78,7 +82,7 @@ def test_a_long_sentence_is_cut_at_the_models_length(folders):
 
 def test_weights_may_lie_in_a_bin_file(tmp_path):
     masked("roberta", tmp_path / "m", safe=False)
-    assert mlm.open_mlm(tmp_path / "m", language="", device="cpu")([TEXT], [""])[0].perplexity > 1
+    assert open_mlm(tmp_path / "m", language="", device="cpu")([TEXT], [""])[0].perplexity > 1
 
 
 # the text, what is wrong with it, and is there anything to measure?
@@ -103,13 +107,13 @@ ODD = [
 @pytest.mark.parametrize("kind", ["roberta", "bert"])
 @pytest.mark.parametrize(("text", "comment", "measured"), ODD, ids=[x[1] for x in ODD])
 def test_odd_texts(folders, kind, text, comment, measured):
-    got = mlm.open_mlm(folders[kind], language="", device="cpu", passes=7)([text, "Salt is raked."], ["", ""])
+    got = open_mlm(folders[kind], language="", device="cpu", passes=7)([text, "Salt is raked."], ["", ""])
     told = got[0].perplexity
     if kind == "roberta":
         assert (told is not None) is measured
     assert (told is None) == (not got[0].paragraphs)
     assert told is None or (math.isfinite(told) and told >= 1)
-    assert got[1] == mlm.open_mlm(folders[kind], language="", device="cpu", passes=7)(["Salt is raked."], [""])[0]
+    assert got[1] == open_mlm(folders[kind], language="", device="cpu", passes=7)(["Salt is raked."], [""])[0]
 
 
 def test_the_name_of_a_control_token_is_text(folders):
@@ -119,7 +123,7 @@ def test_the_name_of_a_control_token_is_text(folders):
 
 def test_unknown_pieces_are_scored_as_the_unknown_token(folders):
     want = brute_force(folders["bert"], [["Salt 漢 hand"]])[0]
-    got = mlm.open_mlm(folders["bert"], language="", device="cpu")(["Salt 漢 hand"], [""])[0]
+    got = open_mlm(folders["bert"], language="", device="cpu")(["Salt 漢 hand"], [""])[0]
     assert got.perplexity == pytest.approx(math.exp(np.mean(want)), rel=1e-4)
 
 
@@ -130,7 +134,7 @@ def test_any_split_of_a_batch_gives_the_same(folders, data):
     texts = data.draw(st.permutations([*texts, "", "a"]))
     cuts = sorted(data.draw(st.sets(st.integers(0, len(texts)), max_size=4)))
     passes = data.draw(st.sampled_from([5, 9]))
-    score = mlm.open_mlm(folders["roberta"], language="", device="cpu", passes=passes, chars=160)
+    score = open_mlm(folders["roberta"], language="", device="cpu", passes=passes, chars=160)
     whole = score(texts, [""] * len(texts))
     parts = [texts[a:b] for a, b in zip([0, *cuts], [*cuts, len(texts)], strict=True)]
     assert [x for part in parts for x in score(part, [""] * len(part))] == whole  # to the last bit
@@ -140,7 +144,7 @@ def test_any_split_of_a_batch_gives_the_same(folders, data):
 def test_the_size_of_a_forward_pass_changes_nothing_that_counts(folders, passes):
     text = TEXT + "\n" + " ".join(SENTENCES)
     one, *others = (
-        mlm.open_mlm(folders["roberta"], language="", device="cpu", passes=passes, batch_tokens=n)([text], [""])[0]
+        open_mlm(folders["roberta"], language="", device="cpu", passes=passes, batch_tokens=n)([text], [""])[0]
         for n in (8192, 1, 33, 500)
     )
     for other in others:
@@ -149,9 +153,9 @@ def test_the_size_of_a_forward_pass_changes_nothing_that_counts(folders, passes)
 
 
 def test_as_many_passes_as_tokens_are_exact(folders):
-    exact = mlm.open_mlm(folders["roberta"], language="", device="cpu")([TEXT], [""])[0]
-    many = mlm.open_mlm(folders["roberta"], language="", device="cpu", passes=32)([TEXT], [""])[0]
-    few = mlm.open_mlm(folders["roberta"], language="", device="cpu", passes=2)([TEXT], [""])[0]
+    exact = open_mlm(folders["roberta"], language="", device="cpu")([TEXT], [""])[0]
+    many = open_mlm(folders["roberta"], language="", device="cpu", passes=32)([TEXT], [""])[0]
+    few = open_mlm(folders["roberta"], language="", device="cpu", passes=2)([TEXT], [""])[0]
     assert many.perplexity == pytest.approx(exact.perplexity, rel=1e-6)
     assert few.perplexity != pytest.approx(exact.perplexity, rel=1e-3)
 
@@ -171,7 +175,7 @@ def test_passes_mask_every_kth_token(folders):
 
 
 def test_only_the_beginning_is_read_and_only_the_models_language(folders):
-    score = mlm.open_mlm(folders["roberta"], language="en", device="cpu", chars=20, passes=3)
+    score = open_mlm(folders["roberta"], language="en", device="cpu", chars=20, passes=3)
     short, long, other = score(["Salt is raked by the", "Salt is raked by the hand of", "Salt."], ["en", "en", "de"])
     assert short == long
     assert other == NOT_MEASURED
@@ -210,7 +214,7 @@ def test_nothing_is_asked_of_the_network(folders, monkeypatch):
         raise AssertionError("a connection was tried")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
-    assert mlm.open_mlm(folders["bert"], language="", device="cpu", passes=2)(["Salt."], [""])[0].perplexity > 1
+    assert open_mlm(folders["bert"], language="", device="cpu", passes=2)(["Salt."], [""])[0].perplexity > 1
 
 
 def broken(tmp_path, what):
@@ -244,7 +248,7 @@ def broken(tmp_path, what):
 def test_a_folder_that_cannot_work_is_refused(tmp_path, what):
     folder = broken(tmp_path, what)
     with pytest.raises(ConfigError) as e:
-        mlm.open_mlm(folder, device="cpu")
+        open_mlm(folder, device="cpu")
     assert str(folder) in str(e.value)
 
 
@@ -254,7 +258,7 @@ def test_cuda_is_refused_where_there_is_none(folders):
     if torch.cuda.is_available():
         pytest.skip("there is a CUDA device")
     with pytest.raises(ConfigError, match="no CUDA device"):
-        mlm.open_mlm(folders["roberta"], device="cuda")
+        open_mlm(folders["roberta"], device="cuda")
 
 
 def test_files_are_all_that_decide(folders):

@@ -9,16 +9,20 @@ import numpy as np
 import pytest
 
 from cleanpipe.errors import ConfigError
-from cleanpipe_stages.quality.scorers import NOT_MEASURED, mlm, roberta
+from cleanpipe_stages.quality.scorers import NOT_MEASURED, ScorerOptions, mlm, roberta
 
 pytest.importorskip("tokenizers")
 
 TEXT = "The night ferry leaves at nine. It reaches the islands before sunrise!\n\nNaïve café (0123), <mask> 漢字?\na"
 
 
+def open_mlm(*, passes=0, **options):
+    return mlm.open_scorer(ScorerOptions(mlm_passes=passes, **options))
+
+
 @pytest.fixture(scope="module")
 def embedded():
-    return mlm.open_mlm(device="cpu", passes=7)
+    return open_mlm(device="cpu", passes=7)
 
 
 # the first is running text, what stands beside it is not
@@ -56,7 +60,7 @@ def test_half_precision_drifts_little(embedded, dtype, most):
     full = embedded([TEXT], ["en"])[0].perplexity
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    half = mlm.open_mlm(device="cpu", passes=7, dtype=dtype)([TEXT], ["en"])[0].perplexity
+    half = open_mlm(device="cpu", passes=7, dtype=dtype)([TEXT], ["en"])[0].perplexity
     assert half == pytest.approx(full, rel=most)
 
 
@@ -94,8 +98,8 @@ def test_numpy_and_torch_tell_the_same_of_another_folder(tmp_path):
 
 def test_the_embedded_model_needs_no_torch():
     program = (
-        "import sys; from cleanpipe_stages.quality.scorers.mlm import open_mlm; "
-        "print(open_mlm()(['Salt is raked by hand.'], ['en'])[0].perplexity > 1, "
+        "import sys; from cleanpipe_stages.quality.scorers import ScorerOptions, mlm; "
+        "print(mlm.open_scorer(ScorerOptions())(['Salt is raked by hand.'], ['en'])[0].perplexity > 1, "
         "sorted({'torch', 'transformers'} & sys.modules.keys()))"
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

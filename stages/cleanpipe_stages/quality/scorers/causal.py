@@ -25,9 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cleanpipe.errors import ConfigError
-from cleanpipe_stages.quality.lm_text import head
 from cleanpipe_stages.quality.scorers import NOT_MEASURED, Scored, Scorer, ScorerOptions
-from cleanpipe_stages.quality.scorers.neural import LOGITS, Ids, Language, folder_files, load, perplexity
+from cleanpipe_stages.quality.scorers.neural import LOGITS, Ids, Language, folder_files, load, perplexity, scorer
 
 CONTEXT = 1024  # where no context is given, and the model takes as much
 
@@ -52,79 +51,40 @@ def percentiles(_options: ScorerOptions) -> Mapping[str, Path]:
 
 
 def open_scorer(options: ScorerOptions) -> Scorer:
-    """The scorer of these options. Raises ConfigError as ``open_causal`` does, or where no folder is named."""
-    return open_causal(
-        _folder(options),
-        language=options.language,
-        chars=options.chars,
-        context=options.context,
-        stride=options.stride,
-        device=options.device,
-        dtype=options.dtype,
-        batch_tokens=options.batch_tokens,
-    )
-
-
-def open_causal(
-    folder: Path,
-    *,
-    language: str = "",
-    chars: int = 1024,
-    context: int = 0,
-    stride: int = 0,
-    device: str = "auto",
-    dtype: str = "float32",
-    batch_tokens: int = 8192,
-) -> Scorer:
-    """A scorer by the causal model in ``folder``.
-
-    Args:
-        folder: config.json, weights and tokenizer files.
-        language: what it reads; texts of another are not measured. "" for every language.
-        chars: code points at a text's beginning that are read.
-        context: tokens of a window, control tokens among them; 0: CONTEXT, or what the model takes where that is less.
-        stride: tokens from one window's start to the next's; 0: half of what a window holds.
-        device: "auto", "cpu" or "cuda".
-        dtype: of the weights: float32, bfloat16 or float16.
-        batch_tokens: tokens in one forward pass; a single window may have more.
+    """A scorer by the causal model in the folder ``options.model``.
 
     Raises:
-        ConfigError: see ``neural.load``; the model sees what comes after a token (it is a masked one); the context is
-            longer than the model takes, or the stride than a window.
+        ConfigError: see ``neural.load``; no folder is named; the model sees what comes after a token (it is a masked
+            one); the context is longer than the model takes, or the stride than a window.
     """
-    model = load(folder, "causal", device=device, dtype=dtype)
+    folder = _folder(options)
+    model = load(folder, "causal", device=options.device, dtype=options.dtype)
     if looks_ahead(model):
         raise ConfigError(f"{folder}: this model sees the tokens that follow, so it is no causal one: set 'mlm'")
     bos = tuple(model.before)
     own = model.tokenizer.bos_token_id
     if not bos and own is not None and own < model.vocabulary:
         bos = (int(own),)
-    length = context or min(model.length or CONTEXT, CONTEXT)
+    length = options.context or min(model.length or CONTEXT, CONTEXT)
     if model.length and length > model.length:
         raise ConfigError(f"context = {length}, but {folder} takes {model.length} tokens at once")
     holds = length - len(bos)
-    step = stride or max(1, holds // 2)
+    step = options.stride or max(1, holds // 2)
     if not 1 <= step <= holds:
         raise ConfigError(f"stride = {step} leaves tokens out: a window holds {holds}")
-
-    def score(texts: Sequence[str], languages: Sequence[str]) -> list[Scored]:
-        return [
-            _text(head(text, chars)) if language in ("", told) else NOT_MEASURED
-            for text, told in zip(texts, languages, strict=True)
-        ]
 
     def _text(text: str) -> Scored:
         if not text or text.isspace():
             return NOT_MEASURED
         ids, owner = _tokens(model, text.encode("utf-8", "replace").decode("utf-8"))
-        losses = token_losses(model, ids, bos, holds, step, batch_tokens)
+        losses = token_losses(model, ids, bos, holds, step, options.batch_tokens)
         scored = ~np.isnan(losses)
         if not scored.any():
             return NOT_MEASURED
         owner, losses = owner[scored], losses[scored]
         return Scored(perplexity(losses), [perplexity(losses[owner == i]) for i in np.unique(owner)])
 
-    return score
+    return scorer(_text, options.language, options.chars)
 
 
 def windows(tokens: int, holds: int, stride: int) -> Iterator[Window]:

@@ -20,9 +20,17 @@ from pathlib import Path
 
 import numpy as np
 
-from cleanpipe_stages.quality.lm_text import head
 from cleanpipe_stages.quality.scorers import NOT_MEASURED, Scored, Scorer, ScorerOptions
-from cleanpipe_stages.quality.scorers.neural import LOGITS, LONGEST, Ids, Language, folder_files, load, perplexity
+from cleanpipe_stages.quality.scorers.neural import (
+    LOGITS,
+    LONGEST,
+    Ids,
+    Language,
+    folder_files,
+    load,
+    perplexity,
+    scorer,
+)
 from cleanpipe_stages.quality.scorers.roberta import Roberta
 from cleanpipe_stages.quality.scorers.sentences import paragraphs, sentences
 
@@ -43,54 +51,19 @@ def percentiles(options: ScorerOptions) -> Mapping[str, Path]:
 
 
 def open_scorer(options: ScorerOptions) -> Scorer:
-    """The scorer of these options. Raises ConfigError as ``open_mlm`` does."""
-    return open_mlm(
-        Path(options.model) if options.model else SHIPPED,
-        language=options.language,
-        chars=options.chars,
-        passes=options.mlm_passes,
-        device=options.device,
-        dtype=options.dtype,
-        batch_tokens=options.batch_tokens,
-    )
-
-
-def open_mlm(
-    folder: Path = SHIPPED,
-    *,
-    language: str = SHIPPED_LANGUAGE,
-    chars: int = 1024,
-    passes: int = 0,
-    device: str = "auto",
-    dtype: str = "float32",
-    batch_tokens: int = 8192,
-) -> Scorer:
-    """A scorer by the masked model in ``folder``.
-
-    Args:
-        folder: config.json, weights and tokenizer files.
-        language: what it reads; texts of another are not measured. "" for every language.
-        chars: code points at a text's beginning that are read.
-        passes: 0 masks each token alone; k masks every k-th token of a sentence, in k passes.
-        device: "auto", "cpu" or "cuda".
-        dtype: of the weights: float32, bfloat16 or float16.
-        batch_tokens: tokens in one forward pass, padding among them; a single sentence may have more.
+    """A scorer by the masked model in the folder ``options.model``, or the shipped one.
 
     Raises:
         ConfigError: see ``neural.load``.
     """
+    folder = Path(options.model) if options.model else SHIPPED
+    passes, batch_tokens = options.mlm_passes, options.batch_tokens
     model: Language | Roberta
-    if folder == SHIPPED and device != "cuda" and dtype == "float32":
+    if folder == SHIPPED and options.device != "cuda" and options.dtype == "float32":
         model = Roberta(folder)
     else:
-        model = load(folder, "mlm", device=device, dtype=dtype)
+        model = load(folder, "mlm", device=options.device, dtype=options.dtype)
     limit = min(model.length or LONGEST, LONGEST) - len(model.before) - len(model.after)
-
-    def score(texts: Sequence[str], languages: Sequence[str]) -> list[Scored]:
-        return [
-            _text(head(text, chars)) if language in ("", told) else NOT_MEASURED
-            for text, told in zip(texts, languages, strict=True)
-        ]
 
     def _text(text: str) -> Scored:
         parts = [sentences(p) for p in paragraphs(text)]
@@ -110,7 +83,7 @@ def open_mlm(
             by.setdefault(i, []).append(found)
         return Scored(perplexity(np.concatenate(losses)), [perplexity(np.concatenate(x)) for x in by.values()])
 
-    return score
+    return scorer(_text, options.language, options.chars)
 
 
 def piece_losses(model: Language | Roberta, pieces: Sequence[Ids], passes: int, batch_tokens: int) -> list[np.ndarray]:

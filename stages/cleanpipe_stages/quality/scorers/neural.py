@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -20,6 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cleanpipe.errors import ConfigError
+from cleanpipe_stages.quality.lm_text import head
+from cleanpipe_stages.quality.scorers import NOT_MEASURED, Scored, Scorer
 
 DTYPES = ("float32", "bfloat16", "float16")
 DEVICES = ("auto", "cpu", "cuda")
@@ -188,6 +190,18 @@ def load(folder: Path, kind: Literal["mlm", "causal"], *, device: str = "auto", 
         raise ConfigError(f"{folder}: its tokenizer has an id {max(used)}, its model {vocabulary} entries")
     length, pad = _length(model, tokenizer), pad if pad < vocabulary else 0
     return Language(model, tokenizer, where, before, after, length, pad, vocabulary, mask)
+
+
+def scorer(one: Callable[[str], Scored], language: str, chars: int) -> Scorer:
+    """Of each text in ``language`` ("": in any) what ``one`` says of its first ``chars`` code points."""
+
+    def score(texts: Sequence[str], languages: Sequence[str]) -> list[Scored]:
+        return [
+            one(head(text, chars)) if language in ("", told) else NOT_MEASURED
+            for text, told in zip(texts, languages, strict=True)
+        ]
+
+    return score
 
 
 def perplexity(losses: npt.NDArray[np.float64]) -> float:
