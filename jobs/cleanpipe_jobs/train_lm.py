@@ -172,6 +172,12 @@ def card(work: Path, trained: Sequence[Trained], old: str) -> str:
         "| --- | --- | --- | --- | --- | ---: | ---: |",
         *rows,
         "",
+        "## Use",
+        "",
+        "Meant for: `quality_score`, to tell running text of these seven languages from menus, lists and noise. Not "
+        "meant for: writing text, judging facts, style or authors, telling languages apart (`language_id` does), or "
+        "ranking good texts among each other.",
+        "",
         "## Limits",
         "",
         "They have read no shops, forums, news or other web pages: menus and product lists are strange to them, and so "

@@ -68,6 +68,12 @@ def card(folder: Path, corpus: Corpus, facts: Mapping[str, str], held_out: float
         *rows,
         f"| all | | | | {sum(t.paragraphs for t in corpus.told):,} | {sum(t.characters for t in corpus.told):,} |",
         "",
+        "## Use",
+        "",
+        "Meant for: scoring English web text by `quality_score.perplexity = \"mlm\"`, on a share of the documents "
+        "(`sample`). Not meant for: filling in words, representing texts, other languages, judging facts, people or "
+        "authorship, or a start for training other models.",
+        "",
         "## Limits",
         "",
         "It has read manuals, definitions, speeches, a novel, a Bible and an FAQ on anarchism: no news, shops, forums "

@@ -136,7 +136,8 @@ def card(file: str, corpus: Corpus) -> str:
         f"| learnt from | {sum(taken.values()):,} bytes, SHA-256 `{digest(corpus)}` |",
         f"| learnt by | tokenizers {version('tokenizers')}; text out of HTML by resiliparse {version('resiliparse')}, "
         "main content |",
-        "| made again by | `python -m cleanpipe_jobs.train_tokenizer`; equal packages give equal bytes |",
+        "| made again by | `make tokenizer` (`python -m cleanpipe_jobs.train_tokenizer`); equal packages give equal "
+        "bytes |",
         "",
         "## Mix",
         "",
@@ -168,6 +169,12 @@ def card(file: str, corpus: Corpus) -> str:
         "| --- | --- | --- | --- | --- | --- | ---: |",
         *(f"| {t.source.name} | {t.source.registry} | {t.source.version} | {t.source.licence} | `{t.sha256[:16]}…` | "
           f"{_few(sorted(t.bytes))} | {sum(t.bytes.values()):,} |" for t in corpus.told),
+        "",
+        "## Use",
+        "",
+        "Meant for: small models, experiments and tests without a network; counting tokens. Not meant for: models of "
+        "one language or of more than a few hundred million weights, and no stand-in for the tokenizer that a "
+        "published model came with.",
         "",
         "## Limits",
         "",
