@@ -3,7 +3,7 @@
     python benchmarks/quality/perplexity.py --samples ../shared/samples [--card] [--load DIR] [--packages DIR]
 
 ``--card`` writes the figures into the models' card too; ``--load``: what the limits drop of the English pages of a
-corpus of ``python -m cleanpipe_jobs.build_load``, by the kind of page.
+folder of ``warc/load-*.warc.gz`` with an ``oracle.jsonl.gz``: ``record_id``, ``language`` and ``kinds`` of each page.
 
 ``--packages`` (or CLEANPIPE_PACKAGES): a folder of .deb files, the manuals of which no model has read are measured.
 
@@ -104,11 +104,8 @@ def english(pages: Sequence[Page]) -> list[str]:
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     kinds = sorted({p[0] for p in pages})
-    groups = [
-        ("all", kinds),
-        ("article, documentation", READ),
-        ("the other types", [k for k in kinds if k not in READ]),
-    ]
+    others = [k for k in kinds if k not in READ]
+    groups = [("all", kinds), ("article, documentation", READ), ("the other types", others)]
     cleans: tuple[Callable[[str], str], ...] = (str, lambda t: _BULLET.sub("", t))
     rests = [figures(measure, [clean(p[2]) for p in pages if len(p[2]) >= LEAST]) for clean in cleans]
     for name, some in [*groups, *((k, [k]) for k in kinds)]:
@@ -340,7 +337,7 @@ def speed(pages: Sequence[Page], samples: Path) -> list[str]:
 
 def measure(samples: Path, packages: Path | None = None) -> str:
     """The section of quality.md. packages: CLEANPIPE_PACKAGES where it is None."""
-    packages = packages or (Path(os.environ["CLEANPIPE_PACKAGES"]) if os.environ.get("CLEANPIPE_PACKAGES") else None)
+    packages = packages or (Path(p) if (p := os.environ.get("CLEANPIPE_PACKAGES")) else None)
     pages = list(wcxb(samples / "pages" / "wcxb-dev"))
     return "\n".join([
         "## Perplexity: n-grams",
@@ -350,7 +347,8 @@ def measure(samples: Path, packages: Path | None = None) -> str:
         "",
         *english(pages),
         "",
-        "The main text of listings, collections and products is itself lists of names: there the two kinds differ by "
+        "`quality_score_paragraph_mean` reaches .94 over all, `perplexity` on articles and documentation alone. The "
+        "main text of listings, collections and products is itself lists of names: there the two kinds differ by "
         "meaning, not by wording, and no n-gram model parts them.",
         "",
         "Other languages; required: .90. Web pages whose main text people marked (article-extraction-benchmark, "
@@ -358,9 +356,9 @@ def measure(samples: Path, packages: Path | None = None) -> str:
         "",
         *on_web_pages(samples),
         "",
-        "Manuals that no model has read, texts of five paragraphs against link lines:",
+        "Manuals that no model has read (in CLEANPIPE_PACKAGES), texts of five paragraphs against link lines:",
         "",
-        *(manuals(packages) if packages else ["(not measured: no `--packages`)"]),
+        *(manuals(packages) if packages else ["(not measured: CLEANPIPE_PACKAGES is not set)"]),
         "",
         "Texts of four news sentences each, which are strange to models that have read manuals and tales:",
         "",
