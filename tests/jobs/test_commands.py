@@ -98,6 +98,28 @@ def test_doctor_tells_what_tokenizing_needs_and_the_line_that_mends_it(monkeypat
         assert here in cuda["found"]
 
 
+def test_doctor_says_what_each_missing_package_is_for(monkeypatch, capsys):
+    from cleanpipe_jobs import doctor
+
+    gone, version, find = {"turbohtml", "ftfy"}, doctor.version, importlib.util.find_spec
+
+    def installed(name):
+        if name in gone:
+            raise doctor.PackageNotFoundError(name)
+        return version(name)
+
+    monkeypatch.setattr(doctor, "version", installed)
+    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda n: None if n == "transformers" else find(n))
+    assert main(["doctor", "--json"]) == 1
+    found = {f["what"]: f for f in json.loads(capsys.readouterr().out)}
+    for name, what in (("turbohtml", "html_scrub.engine = blocks"), ("ftfy", "mending mojibake")):
+        said = {"what": name, "state": "wrong", "found": f"not installed (needed for {what})"}
+        assert found[name] == {**said, "mend": f"pip install {name}"}
+    neural = found["extra neural"]
+    assert neural["state"] == "note" and "transformers" in neural["mend"]
+    assert "perplexity by RoBERTa or causal models of your own" in neural["found"]
+
+
 def test_doctor_names_two_fasttext_builds_and_the_mend(monkeypatch, capsys):
     from cleanpipe_jobs import doctor
 

@@ -31,15 +31,15 @@ READER = """
 import os, signal
 from cleanpipe.io import documents
 
-if os.environ.get("DEADLY_TO_READ"):  # stands for a fault of a library that undoes codings
-    real = documents.undo
+if os.environ.get("DEADLY_TO_READ"):  # stands for a fault of a library that reads a response
+    real = documents.parse_response
 
-    def undo(body, *args, **more):
-        if b"crash here" in body:
+    def parse_response(block, *args, **more):
+        if b"crash here" in block:
             os.kill(os.getpid(), signal.SIGSEGV)
-        return real(body, *args, **more)
+        return real(block, *args, **more)
 
-    documents.undo = undo
+    documents.parse_response = parse_response
 """
 STAGES = ["http_filter", "html_scrub", "crasher.py", "windowing"]
 
