@@ -110,6 +110,8 @@ quality: $(VENV)/.test ## extraction, encoding, language, perplexity, heuristics
 
 extractor: $(VENV)/.test ## train the extractor again from SAMPLES/pages, measure it, write its card
 	@$(PY) -m cleanpipe_jobs.train_extractor --samples "$(SAMPLES)"
+	@rm -rf build/extractor
+	@$(PY) -m cleanpipe_jobs.train_extractor_folds --samples "$(SAMPLES)" --quick --card
 
 language: $(VENV)/.test ## train the second language model again from packages (apt-get, dpkg, npm), measure the scores' curve
 	@$(PY) -m cleanpipe_jobs.train_language --work build/language
