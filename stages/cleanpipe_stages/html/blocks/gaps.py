@@ -16,6 +16,7 @@ from cleanpipe_stages.html.blocks.tables import Flags, inside, named, pairs
 # A gap that is filled has at most so many blocks and bytes, no more than this part of them in links, no block that
 # the model gives less than this share, and lies between blocks that it gives more than ``SURE``.
 BLOCKS, BYTES, LINKED, SHARE, SURE = 8, 100, 0.3, 65536 // 10, 65536 * 9 // 10
+REST = 65536 // 20  # the same for what stands behind the last kept block: a short list or table ends a page
 HEADING = 65536 // 10  # the least share of a heading that stays for what it stands before
 _HEADINGS = named(f"h{n}" for n in range(1, 7))
 _REST = 8  # bytes of the least rest; half a character of a cut page is none
@@ -45,7 +46,8 @@ def filled(blocks: Blocks, keep: Flags, share: Places, never: Flags) -> Flags:
     size = _between(blocks.end - blocks.start, low, high)
     good = (size <= BYTES) & (~last | (size >= _REST))
     good &= _between(blocks.linked, low, high) <= LINKED * size
-    good &= _between(never | (share < SHARE), low, high) == 0
+    doubtful = np.where(last, _between(share < REST, low, high), _between(share < SHARE, low, high))
+    good &= (doubtful == 0) & (_between(never, low, high) == 0)
     return keep | inside(low[good], high[good], n)
 
 
