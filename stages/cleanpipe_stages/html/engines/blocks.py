@@ -24,6 +24,7 @@ _BLOCKS = 20_000  # of one reading; the model needs 8 kB for each
 Page = tuple[bytes, bytes]
 """Its markup, and what the parser made of it."""
 _LARGER, _ANYWAY = 4, 1 << 20  # times its size, and bytes that any page may have
+_HUGE = 16 << 20  # bytes of a page that is not parsed here at all
 _MOST = 4 << 20  # bytes of a page as the parser writes it: arrays over its text take 30 times as much
 
 
@@ -82,6 +83,8 @@ def open_reader(options: Options) -> Reader:
         return html
 
     def parsed(tags: Tags) -> Page | None:
+        if len(tags.data) > _HUGE:
+            return None
         markup = _unscripted(tags)
         try:
             html = written(markup)
